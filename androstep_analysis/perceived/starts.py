@@ -17,6 +17,8 @@ from androstep_analysis.perceived.transitions import presented
 
 SOURCES: Final = pl.Enum(["frames", "am"])
 
+_COMM_CHARACTERS: Final = 15
+
 _LATEST_NS: Final = 60 * 10**9
 """A first frame is expected within this time."""
 
@@ -29,16 +31,16 @@ def starts(tables: Mapping[str, Table]) -> pl.DataFrame:
     Parameters
     ----------
     tables : mapping of str to Table
-        Tables `steps`, `frames`, `blocked` and `requests` of one capture (`Capture.tables`).
+        Tables `steps`, `tasks`, `frames`, `blocked` and `requests` of one capture (`Capture.tables`).
 
     Returns
     -------
     polars.DataFrame
-        Columns app (String), repeat (Int32), pid (Int32), start_ns and end_ns (Int64: request and first frame), source
-        (Enum: frames, the frame timeline; am, the time that Android reported), error_ns (Int64, of start_ns),
-        first_frame (Int64, ns), storage_wait (Int64, ns; null without table `blocked`), storage_wait_ratio (Float64),
-        read (Int64, bytes of the read requests that were issued between the two times) and detail (String: why the
-        start was not cold).
+        Columns app (String), repeat (Int32), pid (Int32; null: not found in `tasks`), start_ns and end_ns (Int64:
+        request and first frame), source (Enum: frames, the frame timeline; am, the time that Android reported),
+        error_ns (Int64, of start_ns), first_frame (Int64, ns), storage_wait (Int64, ns; null without table `blocked`
+        or process), storage_wait_ratio (Float64), read (Int64, bytes of the read requests that were issued between
+        the two times) and detail (String: why the start was not cold).
 
     References
     ----------
@@ -53,7 +55,8 @@ def starts(tables: Mapping[str, Table]) -> pl.DataFrame:
     steps = lazy(tables["steps"], ("steps",)).filter(pl.col("what") == "start", pl.col("outcome") == "completed")
     rows = steps.sort("ts_ns", "number").collect()
     begun = pl.max_horizontal("ts_ns", pl.col("end_ns") - pl.col("wait_duration_ns"))
-    rows = rows.with_columns(start_ns=pl.coalesce(begun, "ts_ns"))
+    pids = pl.Series("pid", _processes(rows, lazy(tables["tasks"], ("tasks",)).collect()), pl.Int32)
+    rows = rows.with_columns(pids, start_ns=begun)
     shown = pl.Series("frame_ns", _first_frames(rows, lazy(tables["frames"], ("frames",)).collect()), pl.Int64)
     by_am = pl.col("start_ns") + pl.col("shown_duration_ns")
     timed = (
@@ -83,6 +86,22 @@ def starts(tables: Mapping[str, Table]) -> pl.DataFrame:
         read=pl.Series(read, dtype=pl.Int64),
         detail="detail",
     )
+
+
+def _processes(steps: pl.DataFrame, tasks: pl.DataFrame) -> list[int | None]:
+    """Return the process of each started app: the first one of its name that was created or renamed in the step.
+
+    The name of a process of Android is that of its package. The kernel keeps the last 15 characters
+    (frameworks/base, core/jni/com_android_internal_os_Zygote.cpp, SetThreadName).
+    """
+    mains = tasks.filter(pl.col("tid") == pl.col("pid"), pl.col("valid_from_ns").is_not_null()).sort("valid_from_ns")
+    found: list[int | None] = []
+    for app, begin_ns, end_ns, error_ns in steps.select("label", "ts_ns", "end_ns", "error_ns").iter_rows():
+        package = app.partition("/")[0]
+        of_name = (pl.col("cmdline") == package) | (pl.col("comm") == package[-_COMM_CHARACTERS:])
+        is_new = pl.col("valid_from_ns").is_between(begin_ns - error_ns, end_ns + error_ns)
+        found.append(mains.filter(is_new, of_name.fill_null(False))["pid"].first())
+    return found
 
 
 def _first_frames(steps: pl.DataFrame, frames: pl.DataFrame) -> list[int | None]:
@@ -188,7 +207,7 @@ def _measured(tables: Mapping[str, Table], _: Sequence[str]) -> pl.DataFrame:
 
 STARTS: Final = Measure(
     "starts of apps: time to the first frame, and how much of it the main thread waited for storage",
-    ("steps", "frames", "blocked", "requests"),
+    ("steps", "tasks", "frames", "blocked", "requests"),
     _measured,
     own=("app", "source"),
     has_repetitions=True,

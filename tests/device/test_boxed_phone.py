@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import mmap
 import os
 from collections.abc import Iterator
@@ -246,3 +247,21 @@ def drop_pages(path: Path) -> None:
     """Drop the pages of a file from the cache, so that they are read from the disk."""
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_cold_starts_of_an_app(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each start reads the APK from the disk, and its main thread waits for that."""
+    app = "org.example.app"
+    with boxed_phone.box(tmp_path) as phone, home(tmp_path):
+        apk = phone_programs.install_app(phone, tmp_path, app)
+        command = ["coldstart", app, "--on", phone.address, "--repeat", "2", "-o", str(tmp_path / "capture"), "--json"]
+        assert cli.main(command) == 0
+        assert left_behind(phone) == []
+    found = json.loads(capsys.readouterr().out)
+    assert found["caches_dropped"] and len(found["starts"]) == 2
+    for start in found["starts"]:
+        assert start["source"] == "am"
+        assert 0 < start["storage_wait"] < start["first_frame"]
+    size = 1 << 20
+    of_apk = [row for row in found["files"] if row["path"] == f"/{apk.relative_to(phone.data)}"]
+    assert [(row["lowest"], row["highest"], row["starts"]) for row in of_apk] == [(size, size, 2)]

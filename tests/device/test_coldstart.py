@@ -21,7 +21,7 @@ from androstep_analysis.device.workloads.coldstart import ColdStart
 pytestmark = pytest.mark.filterwarnings("ignore:.*could not be recorded")
 
 US = 1000
-PID, OTHER = 7, 8
+ZYGOTE, PID, OTHER = 6, 7, 8
 BOOT = 6
 
 AM = """
@@ -43,7 +43,7 @@ echo "$*" >>"$PHONE/actions"; echo 0 >"$PHONE/dropped"
 @pytest.fixture
 def phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     with scripted(tmp_path / "phone", monkeypatch) as phone:
-        programs = {"am": AM, "pm": PM, "setprop": SETPROP, "pidof": f'[ "$*" = "-s {APP}" ] && echo {PID}'}
+        programs = {"am": AM, "pm": PM, "setprop": SETPROP}
         programs["getprop"] = '[ "$1" != perf.drop_caches ] || cat "$PHONE/dropped"'
         for name, text in programs.items():
             phone.install(name, text)
@@ -68,11 +68,15 @@ def request(issue_ns: int, complete_ns: int, sector: int, nr_sectors: int) -> It
 
 
 def of_start(begin_ns: int, sector: int, *, has_reasons: bool) -> Iterator[dict[str, Any]]:
-    """Yield the events of a start: two reads, and sleeps of the main thread and of another thread.
+    """Yield the events of a start: a new process, two reads, and sleeps of its main thread and of another thread.
 
     The main thread sleeps for 200 us of the first read, with another reason than I/O if `has_reasons`, and for 1000 us
     of the second read and 300 us longer.
     """
+    created = {"pid": PID, "comm": "zygote64", "clone_flags": 0x1200011}
+    yield {"timestamp": begin_ns + 10 * US, "pid": ZYGOTE, "task_newtask": created}
+    renamed = {"pid": PID, "oldcomm": "zygote64", "newcomm": APP[-15:]}
+    yield {"timestamp": begin_ns + 20 * US, "pid": PID, "task_rename": renamed}
     at = [begin_ns + US * us for us in (100, 200, 400, 500, 1000, 1500, 2500, 2800)]
     yield from request(at[0], at[3], sector, 16)
     yield switch(at[1], PID, 2, OTHER)

@@ -179,7 +179,7 @@ def test_what_holds_no_dump_is_refused(contents: bytes | None, tmp_path: Path) -
 # --- steps and states in a capture -----------------------------------------------------------------------------------
 
 
-STARTED = ("pid", "wait_duration_ns", "shown_duration_ns")
+STARTED = ("wait_duration_ns", "shown_duration_ns")
 
 
 def some_steps(**columns: Any) -> pl.DataFrame:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from androstep_analysis.device.transport.parse import count
 from androstep_analysis.device.workloads.log import Log
 
 _TIMES: Final = {"WaitTime": "wait_duration_ns", "TotalTime": "shown_duration_ns"}
@@ -18,12 +17,10 @@ _LAUNCH_STATE: Final = re.compile(r"^LaunchState: (?!COLD\b)([A-Z]\w*)", re.MULT
 """A start that was not cold, as Android 10 and later report it."""
 
 
-def start(
-    log: Log, what: str, label: str, intent: Sequence[str], *, package: str | None = None, detail: str | None = None
-) -> None:
+def start(log: Log, what: str, label: str, intent: Sequence[str], *, is_cold: bool = False, note: str = "") -> None:
     """Log a step that starts an activity and ends when the framework reports that its window was drawn.
 
-    With `package`, the process of that package is logged too. `detail` is logged unless the device reports an error.
+    `note` is the detail of a start that does not fail. With `is_cold`, it also states that a start was not cold.
     """
     done = log.stamped(["am", "start", "-W", *intent])
     output = f"{done.answer.text}\n{done.answer.errors.decode('utf-8', 'replace')}"
@@ -33,8 +30,8 @@ def start(
         log.add(what, label, done.begin_ns, done.end_ns, outcome="failed", detail=output.strip()[:1000])
         return
     outcome = "timeout" if "Status: timeout" in output else "completed"
-    pid = None if package is None else count(log.device.sh(["pidof", "-s", package]).output)
     times = {_TIMES[name]: int(ms) * 1_000_000 for name, ms in _TIME.findall(output)}
-    if package is not None and (state := _LAUNCH_STATE.search(output)):
-        detail = "; ".join([*([detail] if detail else []), f"not a cold start: Android reports {state[1]}"])
-    log.add(what, label, done.begin_ns, done.end_ns, outcome=outcome, detail=detail, pid=pid, **times)
+    state = _LAUNCH_STATE.search(output) if is_cold else None
+    notes = [note] if note else []
+    detail = "; ".join([*notes, f"not a cold start: Android reports {state[1]}"] if state else notes) or None
+    log.add(what, label, done.begin_ns, done.end_ns, outcome=outcome, detail=detail, **times)

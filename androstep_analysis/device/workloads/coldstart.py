@@ -74,14 +74,14 @@ class ColdStart:
     def run(self, device: Session) -> Ran:
         """Start the app `repeats` times. A failed start is logged as failed; raise `DeviceError` if all of them are."""
         log = Log(device, self.name)
-        kept: str | None = None
+        kept = ""
         try:
             for log.repeat in range(self.repeats):
                 self._stop(device)
                 kept = kept or _drop_caches(device)
-                if log.repeat == 0 and kept is not None:
+                if log.repeat == 0 and kept:
                     notify(f"{device.name}: {kept}: starts read from storage only what is not in memory")
-                activity.start(log, "start", self.app, self._intent(), package=self.package, detail=kept)
+                activity.start(log, "start", self.app, self._intent(), is_cold=True, note=kept)
                 time.sleep(self.settle_s)
         finally:
             self._stop(device)
@@ -99,9 +99,9 @@ class ColdStart:
         device.ensure(f"am force-stop {quoted([self.package])}", f"stop {self.package}")
 
 
-def _drop_caches(device: Session) -> str | None:
-    """Write dirty pages and drop the page cache; return why that is not possible, or None."""
+def _drop_caches(device: Session) -> str:
+    """Write dirty pages and drop the page cache; return why that is not possible, or an empty text."""
     answer = device.query(_DROP_AS_ROOT if device.has_root else _DROP, root=device.has_root, timeout_s=_DROP_S)
     if answer.status == 0:
-        return None
+        return ""
     return f"{CACHES_KEPT}: {' '.join(answer.complaint.split())[:200] or 'not permitted'}"

@@ -91,7 +91,7 @@ class Log:
         bytes: int | None = None,
         **started: int | None,
     ) -> None:
-        """Append a step. `started` are the columns of a started app: pid, wait_duration_ns and shown_duration_ns."""
+        """Append a step. `started` are the columns of a started app: wait_duration_ns and shown_duration_ns."""
         row = {"what": what, "label": label, "ts_ns": begin_ns, "end_ns": end_ns, "outcome": outcome}
         number = {"workload": self.workload, "repeat": self.repeat, "number": len(self._rows)}
         self._rows.append({**number, **row, "detail": detail, "bytes": bytes, **started})
