@@ -45,7 +45,12 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
     samples = [find(source) for source in described.of_role("samples")]
     if traces:
         staging = ingest.read(
-            *traces, spool=spool, csv_columns=described.csv_columns, format=described.format, samples=samples
+            *traces,
+            spool=spool,
+            csv_columns=described.csv_columns,
+            format=described.format,
+            samples=samples,
+            phone=[find(source) for source in described.of_role("phone")],
         )
     elif results_by_role:
         staging = ingest.with_samples(tool_results.alone(results_by_role), samples, spool)

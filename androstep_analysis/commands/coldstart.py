@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
     workload = ColdStart(arguments.app, arguments.repeat)
     with device.connect(arguments.on) as connected:
         workload.check(connected)
-        choices = {} if connected.has_root else {"switches": True, "seconds": _seconds(arguments.repeat)}
-        with connected.record(out=out, workload=workload.name, **choices) as recording:
+        limit = {} if connected.has_root else {"seconds": _seconds(arguments.repeat)}
+        with connected.record(out=out, workload=workload.name, switches=True, **limit) as recording:
             notify(f"starting {arguments.app} on {connected.name} {arguments.repeat} times")
             recording.add(workload.run(connected))
     capture = recording.capture

@@ -23,7 +23,8 @@ def add(command: argparse.ArgumentParser) -> None:
         Copies iotrace to the device and records until COMMAND (which runs on the device) ends, --time is over or Ctrl-C
         is pressed. Then fetches the recording, verifies it and makes a capture.
 
-        A phone without root records with its own Perfetto, for at most an hour (docs/stock_phone.md). Run
+        A phone with root also records with its own Perfetto, in the same clock: frames, slices and packages become part
+        of the capture. A phone without root records with Perfetto only, for at most an hour (docs/stock_phone.md). Run
         `androstep doctor --on WHERE` to see what a device lacks. Recording continues if the connection is lost;
         --recover fetches recordings that are still on a device.
 
@@ -60,6 +61,13 @@ def add(command: argparse.ArgumentParser) -> None:
         default=[],
         help="without root: also list the files of this debuggable package, so that they have names; repeatable",
     )
+    command.add_argument(
+        "--no-perfetto",
+        action="store_false",
+        dest="perfetto",
+        help="with root: record with iotrace only. By default, the phone's own Perfetto also records frames, slices "
+        "and packages, for at most an hour; they become part of the capture",
+    )
     command.add_argument("--monitor", metavar="HZ", type=positive, help="also sample counters HZ times per second")
     command.add_argument(
         "--recover", action="store_true", help="fetch recordings that are still on the device; record nothing"
@@ -72,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     asked = arguments.workload
     done = None if asked is None or asked.partition(":")[0] not in workloads.KINDS else workloads.parse(asked)
     with device.connect(arguments.on) as connected:
+        if not arguments.perfetto and not connected.has_root:
+            arguments.wrong_usage("--no-perfetto: there is no root, so that only perfetto can record")
         if arguments.recover:
             for made in connected.recover(out):
                 print(made)
@@ -82,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
             command=arguments.options,
             seconds=arguments.time,
             **_needing_root(arguments),
-            **({} if connected.has_root else {"packages": arguments.package}),  # as root, all files are listed
+            # As root, all files are listed.
+            **({"perfetto": arguments.perfetto} if connected.has_root else {"packages": arguments.package}),
         ) as recording:
             notify(f"recording on {connected.name}; Ctrl-C ends it")
             if done is None:

@@ -24,11 +24,12 @@ FILE_NAME = "capture.json"
 VERSION = 1
 ROLES = (
     *("trace", "image_before", "image_after", "listing_before", "listing_after", "names", "recording"),
-    *("bench", "replay", "program", "samples", "steps", "gui"),
+    *("bench", "replay", "program", "samples", "steps", "gui", "phone"),
 )
 """Roles of source files, in this order: trace; filesystem image before and after the trace; extmap listing before and
 after it; file names that iotrace got from fanotify; iotrace's description of the device; benchmark results; replay
-results; replay program; samples of procmon; steps of a workload; snapshots of a GUI."""
+results; replay program; samples of procmon; steps of a workload; snapshots of a GUI; Perfetto trace that a phone
+recorded in addition to the trace."""
 
 EXTENTS = ("tracepoint", "image", "fiemap", "journal")
 """Kinds of evidence that assign blocks to files."""

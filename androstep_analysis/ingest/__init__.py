@@ -101,6 +101,7 @@ def read(
     csv_columns: str | None = None,
     format: str | None = None,
     samples: Sequence[Path] = (),
+    phone: Sequence[Path] = (),
 ) -> Staging:
     """Read one recording from one file, or from several files of one format, and return its tables and losses.
 
@@ -117,6 +118,8 @@ def read(
         The title of the format in `FORMATS`. Without it, the first bytes of each file decide.
     samples
         Files of procmon that were sampled during the recording.
+    phone
+        Perfetto traces that the same phone recorded at the same time (`perfetto.with_phone`).
 
     Warns
     -----
@@ -147,6 +150,8 @@ def read(
     if merged.tasks is None:
         block = spool.table("block_events") if spool.rows("block_events") else schema.empty("block_events")
         merged = replace(merged, tasks=tasks.seen(block))
+    for path in phone:
+        merged = perfetto.with_phone(merged, path, spool)
     return with_samples(merged, samples, spool)
 
 

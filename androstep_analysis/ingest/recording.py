@@ -20,6 +20,7 @@ FILE_NAME = "recording.json"
 _ROLES = {
     "trace.dat": "trace",
     "trace.pftrace": "trace",
+    "phone.pftrace": "phone",
     "before.rec": "listing_before",
     "after.rec": "listing_after",
     "before.list": "listing_before",

@@ -89,7 +89,7 @@ def starts(tables: Mapping[str, Table]) -> pl.DataFrame:
 
 
 def _processes(steps: pl.DataFrame, tasks: pl.DataFrame) -> list[int | None]:
-    """Return the process of each started app: the first one of its name that was created or renamed in the step.
+    """Return the process of each started app: the last one of its name that was created or renamed in the step.
 
     The name of a process of Android is that of its package. The kernel keeps the last 15 characters
     (frameworks/base, core/jni/com_android_internal_os_Zygote.cpp, SetThreadName).
@@ -100,7 +100,8 @@ def _processes(steps: pl.DataFrame, tasks: pl.DataFrame) -> list[int | None]:
         package = app.partition("/")[0]
         of_name = (pl.col("cmdline") == package) | (pl.col("comm") == package[-_COMM_CHARACTERS:])
         is_new = pl.col("valid_from_ns").is_between(begin_ns - error_ns, end_ns + error_ns)
-        found.append(mains.filter(is_new, of_name.fill_null(False))["pid"].first())
+        pids = mains.filter(is_new, of_name.fill_null(False))["pid"].to_list()
+        found.append(pids[-1] if pids else None)
     return found
 
 

@@ -265,3 +265,28 @@ def test_cold_starts_of_an_app(tmp_path: Path, capsys: pytest.CaptureFixture[str
     size = 1 << 20
     of_apk = [row for row in found["files"] if row["path"] == f"/{apk.relative_to(phone.data)}"]
     assert [(row["lowest"], row["highest"], row["starts"]) for row in of_apk] == [(size, size, 2)]
+
+
+@pytest.mark.alone  # it drops the caches of this machine, and iotrace in the box cannot see other recorders
+def test_both_recorders_of_a_rooted_phone_make_one_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Requests, files and owners come from iotrace, sleeps from Perfetto, all in one clock."""
+    needs_probe("iotrace")
+    app = "org.example.app"
+    with boxed_phone.box(tmp_path, is_rooted=True) as phone, home(tmp_path):
+        apk = phone_programs.install_app(phone, tmp_path, app)
+        out = str(tmp_path / "capture")
+        assert cli.main(["coldstart", app, "--on", phone.address, "--repeat", "2", "-o", out, "--json"]) == 0
+        assert left_behind(phone) == []
+    found = json.loads(capsys.readouterr().out)
+    assert found["caches_dropped"] and len(found["starts"]) == 2
+    for start in found["starts"]:
+        assert 0 < start["storage_wait"] < start["first_frame"]
+    path = f"/{apk.relative_to(phone.data)}"
+    of_apk = [row for row in found["files"] if row["path"] == path]
+    assert [(row["lowest"], row["highest"], row["starts"], row["inferred"]) for row in of_apk] == [
+        (1 << 20, 1 << 20, 2, 0)
+    ]
+    made = androstep.open(out)
+    assert made.facts["clock"] == "boot" and made.facts["rooted"]
+    assert (tmp_path / "capture/raw/phone.pftrace").is_file()
+    assert made.events["block_bio_queue"] > 0 and made.events["sched_switch"] > 0

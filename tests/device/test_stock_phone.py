@@ -19,7 +19,7 @@ from support.scripted_phone import APP, SECTORS, UID, Scripted, boottime_ns, con
 
 from androstep_analysis import cli, measures
 from androstep_analysis.device import DeviceError, LinkLost
-from androstep_analysis.device.record import perfetto, shell_listing
+from androstep_analysis.device.record import perfetto, perfetto_session, recording, shell_listing
 from androstep_analysis.present import terminal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*could not be recorded")
@@ -240,3 +240,25 @@ def test_a_longer_recording_takes_less_memory() -> None:
 
     assert all(long <= short for long, short in zip(sizes(7200), sizes(60), strict=True))
     assert sizes(7200) != sizes(60)
+
+
+def test_perfetto_records_in_addition_to_iotrace(phone: Scripted, capsys: pytest.CaptureFixture[str]) -> None:
+    """It gets a configuration without block events. If it cannot start, a message says what is missing."""
+    with connected(phone) as device:
+        begun = recording._begin_perfetto(device, perfetto.config_with_root(switches=True))
+        assert begun is not None
+        config = (phone.top / "config").read_text()
+        assert all(name in config for name in ("sched/sched_switch", "frametimeline", 'atrace_categories: "am"'))
+        assert "block/" not in config
+        there = phone.top / "fetched"
+        there.mkdir()
+        recording._copy_perfetto(device, begun, there)
+        assert (there / "phone.pftrace").read_bytes() == (phone.top / "recorded").read_bytes()
+        perfetto_session.remove(device, begun)
+        assert not perfetto_session.is_running(device, begun)
+        (phone.top / "refusal").write_text("connection refused\n")
+        assert recording._begin_perfetto(device, perfetto.config_with_root()) is None
+        assert "connection refused; there will be no frames" in capsys.readouterr().err
+        (phone.top / "traces").rmdir()
+        assert recording._begin_perfetto(device, perfetto.config_with_root()) is None
+    assert list((phone.top / "tmp").iterdir()) == [] and starts(phone) == 2

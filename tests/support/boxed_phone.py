@@ -1,9 +1,9 @@
 """A phone in a box: Debian's adbd, perfetto, traced and traced_probes, in separate namespaces.
 
 The box has its own mounts, processes and network, so that this machine's ports and processes are not touched. Without
-root, an instance replaces the whole tracefs, which traced_probes would otherwise claim. With root, traced does not run,
-and iotrace makes an instance as usual. The shell is mksh with the tools of toybox, as on Android. /data is an ext4 on a
-loop device. Android's own programs (pm, dumpsys, getprop, SELinux) are missing.
+root, an instance replaces the whole tracefs, which traced_probes would otherwise claim. With root, it does so only for
+traced_probes, and iotrace makes an instance as usual. The shell is mksh with the tools of toybox, as on Android. /data
+is an ext4 on a loop device. Android's own programs (pm, dumpsys, getprop, SELinux) are missing.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ mount -t overlay overlay -o "lowerdir=$base,upperdir=upper,workdir=work" root
 cd root
 mount -t proc proc proc
 mount -t sysfs sysfs sys
+mkdir -p run/instance
 if [ "$user" = 0 ]; then
     mount -t tracefs nodev sys/kernel/tracing
+    mount --bind "$instance" run/instance
 else
     mount --bind "$instance" sys/kernel/tracing
     mount -t tmpfs tmpfs "sys/kernel/tracing/events/$6"
@@ -85,9 +87,13 @@ exec >/run/box.log 2>&1
 umount --lazy /old
 ip link set lo up 2>/dev/null || /system/bin/ifconfig lo up
 export PATH=/system/bin:/usr/bin:/usr/sbin HOME=/
-[ "$user" != 0 ] || exec adbd
 umask 0
 traced &
+if [ "$user" = 0 ]; then
+    unshare --mount sh -c 'mount --bind /run/instance /sys/kernel/tracing && exec traced_probes' &
+    umask 022
+    exec adbd
+fi
 traced_probes &
 umask 022
 setpriv --reuid="$user" --regid="$user" --clear-groups adbd

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from androstep_analysis.device import Device, LinkLost
-from androstep_analysis.device.record import shell_listing, stock
+from androstep_analysis.device.record import perfetto_session, shell_listing
 from androstep_analysis.device.transport.local import Local
 from support.perfetto_messages import bundle, trace
 
@@ -81,7 +81,7 @@ def scripted(top: Path, patch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     for name, text in PROGRAMS.items():
         phone.install(name, text)
     (top / "recorded").write_bytes(recorded())
-    patch.setattr(stock, "TRACES", str(top / "traces"))
+    patch.setattr(perfetto_session, "TRACES", str(top / "traces"))
     patch.setattr(shell_listing, "DATA", str(top / "data"))
     patch.setattr(shell_listing, "ROOTS", (str(top / "data/app"), str(top / "absent"), "/proc"))
     yield phone

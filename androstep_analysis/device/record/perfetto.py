@@ -1,4 +1,6 @@
-"""The Perfetto configuration for a phone without root: everything that a user build lets adb's shell record.
+"""Perfetto configurations: for a phone without root, and to record with Perfetto while iotrace records with root.
+
+Without root, everything is recorded that a user build lets adb's shell record.
 
 The events are those related to storage that Android's SELinux policy permits on user builds (AOSP, system/sepolicy,
 label `debugfs_tracing` in private/genfs_contexts; Android 11 to 16). `perfetto` refuses a configuration with an unknown
@@ -7,7 +9,7 @@ field, so only fields that Android 11 knows are used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 FILESYSTEMS: Final = ("ext4", "f2fs")
@@ -16,10 +18,12 @@ FILESYSTEMS: Final = ("ext4", "f2fs")
 LONGEST_S: Final = 3600
 """The longest recording in seconds."""
 
+_TASKS: Final = ("task/task_newtask", "task/task_rename", "sched/sched_process_exit", "sched/sched_process_free")
+
 _EVENTS: Final = (
     *("block/block_rq_issue", "block/block_rq_complete"),
     *("filemap/mm_filemap_add_to_page_cache", "filemap/mm_filemap_delete_from_page_cache"),
-    *("task/task_newtask", "task/task_rename", "sched/sched_process_exit", "sched/sched_process_free"),
+    *_TASKS,
     *("sched/sched_blocked_reason", "oom/oom_score_adj_update"),
 )
 
@@ -63,27 +67,38 @@ def events(fs_types: Collection[str] = FILESYSTEMS) -> list[str]:
     return [*_EVENTS, *(name for fs_type in FILESYSTEMS if fs_type in fs_types for name in _OF_FILESYSTEM[fs_type])]
 
 
-SWITCHES: Final = "sched/sched_switch"
-"""The event of which table `blocked` is made. It occurs thousands of times a second."""
+_SWITCHES: Final = ("sched/sched_switch", "sched/sched_blocked_reason")
+"""The events of which table `blocked` is made. The first one occurs thousands of times a second."""
+
+_SLICES: Final = ("am", "wm", "view")
+"""Categories of atrace that show the start of an app."""
 
 _FRAMES: Final = "android.surfaceflinger.frametimeline"
 
 
-def config(
-    fs_types: Collection[str] = FILESYSTEMS, seconds: int = LONGEST_S, *, more_events: Sequence[str] = ()
-) -> str:
+def config(fs_types: Collection[str] = FILESYSTEMS, seconds: int = LONGEST_S, *, switches: bool = False) -> str:
     """Return the configuration as text for ``perfetto --txt -c -``.
 
-    `more_events` are recorded too, and so is the frame timeline (Android 12 and later).
+    It includes the frame timeline (Android 12 and later), and with `switches` the events of table `blocked`.
     """
-    return "\n".join(_lines([*events(fs_types), *more_events], seconds)) + "\n"
+    names = [*events(fs_types), *(_SWITCHES if switches else ())]
+    return "\n".join(_lines(dict.fromkeys(names), (), seconds)) + "\n"
 
 
-def _lines(names: Collection[str], seconds: int) -> Iterator[str]:
+def config_with_root(*, switches: bool = False) -> str:
+    """Return the configuration for Perfetto while iotrace records the kernel's events.
+
+    It records what iotrace does not: slices, the frame timeline, packages, and with `switches` the events of table
+    `blocked`. The events of tasks identify main threads.
+    """
+    return "\n".join(_lines([*_TASKS, *(_SWITCHES if switches else ())], _SLICES, LONGEST_S)) + "\n"
+
+
+def _lines(names: Collection[str], slices: Collection[str], seconds: int) -> Iterator[str]:
     sizes = _SHORT if seconds <= _SHORT_S else _LONG
     yield f"buffers {{ size_kb: {sizes.buffer_kb} fill_policy: DISCARD }}"
     yield "buffers { size_kb: 4096 fill_policy: DISCARD }"
-    yield from _source("linux.ftrace", 0, "ftrace_config", _ftrace(names, sizes))
+    yield from _source("linux.ftrace", 0, "ftrace_config", _ftrace(names, slices, sizes))
     processes = ["scan_all_processes_on_start: true", "record_thread_names: true"]
     yield from _source("linux.process_stats", 1, "process_stats_config", processes)
     yield from _source("android.packages_list", 1)
@@ -95,9 +110,11 @@ def _lines(names: Collection[str], seconds: int) -> Iterator[str]:
     yield "flush_period_ms: 10000"
 
 
-def _ftrace(names: Collection[str], sizes: _Sizes) -> Iterator[str]:
+def _ftrace(names: Collection[str], slices: Collection[str], sizes: _Sizes) -> Iterator[str]:
     for name in names:
         yield f'ftrace_events: "{name}"'
+    for category in slices:
+        yield f'atrace_categories: "{category}"'
     yield "compact_sched { enabled: false }"
     yield f"buffer_size_kb: {sizes.kernel_kb}"
     yield f"drain_period_ms: {sizes.drain_ms}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 import warnings
@@ -21,13 +22,14 @@ from typing import Any, Self
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
 from androstep_analysis.common.errors import InputError, LossWarning
-from androstep_analysis.device.record import knowledge
+from androstep_analysis.device.record import knowledge, perfetto_session
+from androstep_analysis.device.record.perfetto import config_with_root
 from androstep_analysis.device.record.segments import Fetching
 from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Facts, facts
 from androstep_analysis.device.session.job import KILLED, Job
 from androstep_analysis.device.session.shell import PREFIX
-from androstep_analysis.device.transport import DeviceError, quoted
+from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.device.workloads import Ran
 from androstep_analysis.ingest import record, recording
@@ -37,6 +39,9 @@ ABOUT = "about.json"
 """File in a recording's directory on the device that describes the recording."""
 
 IOTRACE, PROCMON = "iotrace", "procmon"
+
+PERFETTO = "perfetto"
+"""Key of that description: the directory of Perfetto's session on the device, if it records too."""
 
 MEMORY = ("/dev/shm", "/dev")  # /dev is a tmpfs on every Android
 """Directories in memory to record into. On storage, a recording would record its own writes."""
@@ -65,6 +70,8 @@ class Recording:
     - `readahead` also records which pages are requested (measure `readahead`).
     - `memory` is a directory of the device to record into, by default one in memory.
     - `segment_s` makes the recording available while it runs, in segments of that many seconds (`segments`).
+    - `perfetto` records with the phone's own Perfetto too, if it has one: frames, slices and packages (role phone).
+    - `switches` lets Perfetto also record when threads sleep (table `blocked`).
     - Without `keeps`, no capture is made at the end, and nothing is left on the device.
 
     An exception in the block is raised again after the capture was made.
@@ -85,6 +92,8 @@ class Recording:
         segment_s: int | None = None,
         keeps: bool = True,
         readahead: bool = False,
+        perfetto: bool = True,
+        switches: bool = False,
     ) -> None:
         self.device = device
         self.out = Path(out)
@@ -103,6 +112,7 @@ class Recording:
         self._command = list(command)
         self._memory = memory
         self._monitor_hz = monitor_hz
+        self._perfetto_config = config_with_root(switches=switches) if perfetto else None
         self._directory = ""
         self._jobs: dict[str, Job] = {}
 
@@ -159,6 +169,9 @@ class Recording:
 
     def _begin(self) -> None:
         device, directory = self.device, self._directory
+        if self._perfetto_config is not None and (begun := _begin_perfetto(device, self._perfetto_config)):
+            self._about[PERFETTO] = begun
+            self._options += ["--clock", "boot"]  # Perfetto's
         about, inside = quoted([json.dumps(self._about)]), quoted([f"{directory}/recording"])
         begin = f"printf %s {about} >{quoted([f'{directory}/{ABOUT}'])} && mkdir -p {inside}"
         device.ensure(begin, "begin a recording", root=True)
@@ -182,6 +195,9 @@ class Recording:
             self.device.forget(job)
             if name == IOTRACE and job.status == KILLED:
                 self.device.sh([self.device.probe(IOTRACE), "--cleanup"], root=True)
+        if begun := self._about.get(PERFETTO):
+            perfetto_session.end(self.device, begun)
+            perfetto_session.remove(self.device, begun)
         self.device.remove(self._directory, root=True)
 
     def _start(self, name: str, words: Sequence[str]) -> None:
@@ -215,6 +231,22 @@ class Recording:
             time.sleep(_BEGIN_S)
 
 
+def _begin_perfetto(device: Session, config: str) -> str | None:
+    """Start the phone's own Perfetto and return the directory of its session; None if that is not possible."""
+    if not device.holds(f"command -v perfetto && [ -d {quoted([perfetto_session.TRACES])} ]"):
+        return None
+    directory = device.new_directory(device.scratch)
+    try:
+        perfetto_session.start(device, directory, config)
+    except LinkLost:
+        raise
+    except DeviceError as error:
+        notify(f"{error}; there will be no frames, slices and packages")
+        perfetto_session.remove(device, directory)
+        return None
+    return directory
+
+
 def fetch(device: Session, directory: str, out: Path) -> Capture:
     """End what still runs for the recording in `directory` of the device, and make its capture at `out`.
 
@@ -222,13 +254,13 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
     made, they remain there. Warns (`LossWarning`) if iotrace was killed or ran out of space.
     """
     try:
-        known, workload = facts(device), about(device, directory).get("workload")
-        there = _copied(device, directory, out)
+        known, stated = facts(device), about(device, directory)
+        there = _copied(device, directory, out, stated.get(PERFETTO))
     except BaseException:
         notify(fetch_later(device, directory))
         raise
     with kept_on_failure(there):
-        made = capture_of(there, out, workload, known.stated(_traced(known, there)))
+        made = capture_of(there, out, stated.get("workload"), known.stated(_traced(known, there)))
     shutil.rmtree(there)
     return made
 
@@ -269,7 +301,7 @@ def _traced(known: Facts, there: Path) -> str | None:
     return next((str(mount["path"]) for mount in described.mounts if mount["dev"] in traced), None)
 
 
-def _copied(device: Session, directory: str, out: Path) -> Path:
+def _copied(device: Session, directory: str, out: Path, perfetto: object) -> Path:
     """Finish the recording, copy all of its files to a local directory, and remove it from the device."""
     for name in (IOTRACE, PROCMON):
         if _has(device, f"{directory}/{name}", "-d"):
@@ -285,14 +317,26 @@ def _copied(device: Session, directory: str, out: Path) -> Path:
         device.ensure(text, "assemble the files that iotrace left", root=True, timeout_s=_FINISH_S)
     there = place_of(out, directory)
     there.mkdir(parents=True, exist_ok=True)
+    records_too = isinstance(perfetto, str) and re.fullmatch(rf".*/{PREFIX}[0-9a-f]{{16}}", perfetto, re.ASCII)
+    if records_too:
+        _copy_perfetto(device, str(perfetto), there)
     listed = device.query(f"ls {quoted([f'{directory}/recording'])}", root=True).text.split()
     for name in (name for name in listed if name in _FILES or segments.is_one(name)):
         device.pull(f"{directory}/recording/{name}", there / name, root=True)
     _join_segments(there)
     for name in _OPTIONAL_FILES:
         _drop_if_empty(there / name)
+    if records_too:
+        perfetto_session.remove(device, str(perfetto))
     device.remove(directory, root=True)
     return there
+
+
+def _copy_perfetto(device: Session, directory: str, there: Path) -> None:
+    """End the session of Perfetto and copy its trace, if there is one."""
+    perfetto_session.end(device, directory)
+    if device.holds(f"[ -s {quoted([perfetto_session.trace_of(directory)])} ]"):
+        device.pull(perfetto_session.trace_of(directory), there / "phone.pftrace")
 
 
 def _join_segments(there: Path) -> None:

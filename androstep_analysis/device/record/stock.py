@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from typing import Any, Final, Self
 
 from androstep_analysis import capture
 from androstep_analysis.capture import Capture
-from androstep_analysis.device.record import perfetto, shell_listing
+from androstep_analysis.device.record import perfetto, perfetto_session, shell_listing
 from androstep_analysis.device.record.recording import ABOUT, about, capture_of, fetch_later, kept_on_failure, place_of
 from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Block, Facts, facts
@@ -31,21 +30,12 @@ from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.session.shell import PREFIX
 from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
 from androstep_analysis.device.transport.notices import notify
-from androstep_analysis.device.transport.parse import count
 from androstep_analysis.device.workloads import Ran
 from androstep_analysis.ingest.recording import FILE_NAME
-
-TRACES: Final = "/data/misc/perfetto-traces"
-"""Directory on Android in which Perfetto may write, and adb's shell may read and delete."""
 
 _LISTINGS: Final = ("before.list", "after.list")
 
 _NO_PERFETTO: Final = "and no perfetto that would record without"
-
-_POLL_S: Final = 0.5
-_START_S: Final = 90.0
-"""Perfetto itself waits 30 s for its data sources."""
-_END_S: Final = 600.0
 
 _SAID: Final = {
     "packages": "pm list packages -f -U",
@@ -88,7 +78,7 @@ class StockRecording:
         self._command = list(command)
         self._packages = list(packages)
         self._seconds = perfetto.LONGEST_S if seconds is None else seconds
-        self._more_events = [perfetto.SWITCHES] if switches else []
+        self._switches = switches
         self._needs_root = bool(needing_root)
         self._directory = ""
         self._job: Job | None = None
@@ -112,8 +102,8 @@ class StockRecording:
             notify(fetch_later(device, self._directory))
             raise
         except BaseException:
-            _end(device, self._directory)
-            _remove(device, self._directory)
+            perfetto_session.end(device, self._directory)
+            perfetto_session.remove(device, self._directory)
             raise
         return self
 
@@ -135,8 +125,8 @@ class StockRecording:
                 if status := self._job.wait(notify):
                     notify(f"{self.device.name}: the command ended with status {status}")
             else:
-                while _is_running(self.device, self._directory):
-                    time.sleep(_POLL_S)
+                while perfetto_session.is_running(self.device, self._directory):
+                    time.sleep(perfetto_session.POLL_S)
 
     def add(self, ran: Ran) -> None:
         """Add what a workload did during the recording: its steps and snapshots become part of the capture."""
@@ -158,7 +148,7 @@ class StockRecording:
         if absent:
             notify(f"{device.name}: the phone does not say: {', '.join(absent)}")
         fs_types = {mount.fs_type for mount in known.mounts}.intersection(perfetto.FILESYSTEMS)
-        _start(device, directory, perfetto.config(fs_types, self._seconds, more_events=self._more_events))
+        perfetto_session.start(device, directory, perfetto.config(fs_types, self._seconds, switches=self._switches))
         if self._command:
             self._job = device.start(self._command)
 
@@ -182,69 +172,19 @@ def fetch(device: Session, directory: str, out: Path) -> Capture:
 
 def unfetched(device: Session) -> list[str]:
     """Return the directories of the device that belong to recordings, running or ended."""
-    own = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && [ -e "{TRACES}/${{d##*/}}" ] && echo "$d"'
+    own = f'd=${{f%/*}}; [ -O "$d" ] && [ ! -L "$d" ] && [ -e "{perfetto_session.TRACES}/${{d##*/}}" ] && echo "$d"'
     text = f"for f in {quoted([device.scratch])}/{PREFIX}*/{ABOUT}; do {own}; done; true"
     return device.ensure(text, "look for recordings").decode("utf-8", "replace").splitlines()
-
-
-def _trace(directory: str) -> str:
-    return f"{TRACES}/{directory.rpartition('/')[2]}"
 
 
 def _said(device: Session) -> dict[str, list[str]]:
     return query_all(device, _SAID, root=False)
 
 
-def _start(device: Session, directory: str, config: str) -> None:
-    """Start Perfetto. A retry after a lost answer does not start it again."""
-    trace = quoted([_trace(directory)])
-    # Since Android 12 perfetto can wait for all data sources before it returns.
-    waits = 'case "$(perfetto --help 2>&1)" in *--background-wait*) b=--background-wait;; *) b=--background;; esac'
-    run = f'printf %s {quoted([config])} | perfetto "$b" --txt -c - -o {trace} 2>&1 | cat >"$D/said.new"'
-    once = f'if mkdir "$D/begun" 2>/dev/null; then {waits}; {run}; mv "$D/said.new" "$D/said"; fi'
-    until = f'n=0; until [ -e "$D/said" ] || [ $n -ge {int(_START_S * 10)} ]; do sleep 0.1; n=$((n + 1)); done'
-    text = f'trap "" HUP; D={quoted([directory])}; {once}; {until}; cat "$D/said"'
-    said = device.ensure(text, "start perfetto", timeout_s=2 * _START_S).decode("utf-8", "replace")
-    if _pid(said) is None or not device.holds(f"[ -s {trace} ] || {_running(directory)}"):
-        raise DeviceError(f"{device.name}: perfetto did not start: {' '.join(said.split()) or 'it said nothing'}")
-
-
-def _pid(said: str) -> int | None:
-    """Return the process id that Perfetto printed on a line of its own."""
-    found = re.search(r"^\d{1,9}\s*$", said, re.MULTILINE | re.ASCII)
-    return None if found is None else count(found[0].strip().encode())
-
-
-def _running(directory: str) -> str:
-    """Return a shell condition: Perfetto's process id still belongs to the Perfetto that writes this trace."""
-    pid = f'p=$(grep -xE "[0-9]+" {quoted([f"{directory}/said"])} | head -n 1)'
-    name = quoted([directory.rpartition("/")[2]])
-    return f'{{ {pid}; [ -n "$p" ] && grep -q {name} "/proc/$p/cmdline" 2>/dev/null; }}'
-
-
-def _is_running(device: Session, directory: str) -> bool:
-    return device.holds(_running(directory))
-
-
-def _end(device: Session, directory: str) -> None:
-    """End Perfetto and wait until its trace is complete."""
-    device.query(f'{_running(directory)} && kill -TERM "$p"')
-    deadline = time.monotonic() + _END_S
-    while _is_running(device, directory):
-        if time.monotonic() > deadline:
-            raise DeviceError(f"{device.name}: perfetto does not stop; its trace is {_trace(directory)}")
-        time.sleep(_POLL_S)
-
-
-def _remove(device: Session, directory: str) -> None:
-    device.ensure(f"rm -f {quoted([_trace(directory)])}", "remove the trace")
-    device.remove(directory)
-
-
 def _copied(device: Session, directory: str, out: Path) -> tuple[Path, object]:
     """Copy the recording to a local directory, and remove it from the device; return directory and workload."""
     stated = about(device, directory)
-    _end(device, directory)
+    perfetto_session.end(device, directory)
     after = _said(device)
     known = facts(device)
     there = place_of(out, directory)
@@ -254,10 +194,10 @@ def _copied(device: Session, directory: str, out: Path) -> tuple[Path, object]:
     for name in _LISTINGS:
         if device.holds(f"[ -f {quoted([f'{directory}/{name}'])} ]"):
             device.pull(f"{directory}/{name}", there / name)
-    device.pull(_trace(directory), there / "trace.pftrace")
+    device.pull(perfetto_session.trace_of(directory), there / "trace.pftrace")
     described = _described(known) | {"shell": {"before": stated.get("before"), "after": after}}
     (there / FILE_NAME).write_text(json.dumps(described, indent=1), encoding="utf-8")
-    _remove(device, directory)
+    perfetto_session.remove(device, directory)
     return there, stated.get("workload")
 
 

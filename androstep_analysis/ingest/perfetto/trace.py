@@ -8,12 +8,15 @@ The file is read twice: first for the names of threads, which may be at its end,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
 from androstep_analysis.common import schema
-from androstep_analysis.common.errors import Loss
+from androstep_analysis.common.errors import InputError, Loss, LossWarning
 from androstep_analysis.common.losses import SEVERAL_CLOCKS
 from androstep_analysis.ingest import tasks, threads
 from androstep_analysis.ingest.perfetto import block_io
@@ -22,7 +25,7 @@ from androstep_analysis.ingest.perfetto.decoder import EXEC, FORK, NEW, RENAME, 
 from androstep_analysis.ingest.perfetto.fields import PACKETS
 from androstep_analysis.ingest.perfetto.frames import frames
 from androstep_analysis.ingest.perfetto.packets import Clocks, Processes, Readings, Recorder, Samples, walk
-from androstep_analysis.ingest.source import Source
+from androstep_analysis.ingest.source import Source, load
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import FLAGS, Staging
 from androstep_analysis.ingest.syscalls.pairs import Machine, Pairs
@@ -118,6 +121,48 @@ def read(source: Source, spool: Spool) -> Staging:
         losses=(*_losses(first, second), *calls),
         facts=first.recorder.facts,
         flags=FLAGS,
+    )
+
+
+PHONE_TABLES = ("frames", "blocked")
+"""The tables that a Perfetto trace adds to a recording of the same phone. Its tasks are added too."""
+
+
+def with_phone(recorded: Staging, path: Path, spool: Spool) -> Staging:
+    """Return `recorded` with the frames, sleeps and tasks of a Perfetto trace of the same phone and the same time.
+
+    The kernel's events of that trace are not used, since the recording has them. `spool` is the spool of the recording.
+
+    Raises
+    ------
+    InputError
+        If the two have different clocks.
+    """
+    inner, source = Spool(), load(path)
+    added = read(source, inner)
+    if added.clock != recorded.clock:
+        raise InputError(
+            f"{source.name}: its clock is {added.clock} and that of the recording is {recorded.clock}; "
+            "ingest each by itself"
+        )
+    for name in PHONE_TABLES:
+        if inner.rows(name):
+            spool.append(name, inner.table(name).collect())
+    used = (*PHONE_TABLES, "tasks")
+    losses = tuple(
+        replace(loss, tables=tuple(name for name in used if loss.tables is None or name in loss.tables))
+        for loss in (*source.losses, *added.losses)
+    )
+    if losses:
+        message = "; ".join(loss.message for loss in losses)
+        warnings.warn(LossWarning(f"{source.name}: {message}"), stacklevel=3)
+    parts = [part.tasks for part in (recorded, added) if part.tasks is not None]
+    return replace(
+        recorded,
+        events=added.events | recorded.events,
+        tasks=pl.concat(parts).unique(maintain_order=True) if parts else None,
+        losses=(*recorded.losses, *losses),
+        facts={**added.facts, **recorded.facts},
     )
 
 

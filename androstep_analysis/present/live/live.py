@@ -107,6 +107,7 @@ class Live:
                 trace=self._trace,
                 segment_s=self._interval_s,
                 keeps=self._keep is not None,
+                perfetto=False,
             )
             stack.enter_context(self._recording)
             self._stack = stack.pop_all()
