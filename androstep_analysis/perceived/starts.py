@@ -54,9 +54,9 @@ def starts(tables: Mapping[str, Table]) -> pl.DataFrame:
     """
     steps = lazy(tables["steps"], ("steps",)).filter(pl.col("what") == "start", pl.col("outcome") == "completed")
     rows = steps.sort("ts_ns", "number").collect()
-    begun = pl.max_horizontal("ts_ns", pl.col("end_ns") - pl.col("wait_duration_ns"))
-    pids = pl.Series("pid", _processes(rows, lazy(tables["tasks"], ("tasks",)).collect()), pl.Int32)
-    rows = rows.with_columns(pids, start_ns=begun)
+    rows = _with_processes(rows, lazy(tables["tasks"], ("tasks",)).collect())
+    latest = pl.min_horizontal(pl.col("end_ns") - pl.col("wait_duration_ns"), "created_ns")
+    rows = rows.with_columns(start_ns=pl.max_horizontal("ts_ns", latest))
     shown = pl.Series("frame_ns", _first_frames(rows, lazy(tables["frames"], ("frames",)).collect()), pl.Int64)
     by_am = pl.col("start_ns") + pl.col("shown_duration_ns")
     timed = (
@@ -88,21 +88,25 @@ def starts(tables: Mapping[str, Table]) -> pl.DataFrame:
     )
 
 
-def _processes(steps: pl.DataFrame, tasks: pl.DataFrame) -> list[int | None]:
-    """Return the process of each started app: the last one of its name that was created or renamed in the step.
+def _with_processes(steps: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Add the process of each started app, pid, and the time of its creation, created_ns; null if not found.
 
-    The name of a process of Android is that of its package. The kernel keeps the last 15 characters
-    (frameworks/base, core/jni/com_android_internal_os_Zygote.cpp, SetThreadName).
+    It is the last process of its name that was created or renamed in the step. The name of a process of Android is that
+    of its package. The kernel keeps the last 15 characters (frameworks/base,
+    core/jni/com_android_internal_os_Zygote.cpp, SetThreadName).
     """
     mains = tasks.filter(pl.col("tid") == pl.col("pid"), pl.col("valid_from_ns").is_not_null()).sort("valid_from_ns")
-    found: list[int | None] = []
+    found: list[tuple[int | None, int | None]] = []
     for app, begin_ns, end_ns, error_ns in steps.select("label", "ts_ns", "end_ns", "error_ns").iter_rows():
         package = app.partition("/")[0]
         of_name = (pl.col("cmdline") == package) | (pl.col("comm") == package[-_COMM_CHARACTERS:])
         is_new = pl.col("valid_from_ns").is_between(begin_ns - error_ns, end_ns + error_ns)
-        pids = mains.filter(is_new, of_name.fill_null(False))["pid"].to_list()
-        found.append(pids[-1] if pids else None)
-    return found
+        new = mains.filter(is_new)
+        pids = new.filter(of_name.fill_null(False))["pid"].to_list()
+        # The process had another name when it was created.
+        found.append((pids[-1], new.filter(pid=pids[-1])["valid_from_ns"].to_list()[0]) if pids else (None, None))
+    columns = pl.DataFrame(found, schema={"pid": pl.Int32, "created_ns": pl.Int64}, orient="row")
+    return pl.concat([steps, columns], how="horizontal")
 
 
 def _first_frames(steps: pl.DataFrame, frames: pl.DataFrame) -> list[int | None]:

@@ -36,7 +36,7 @@ def summary(rows: pl.DataFrame) -> list[str]:
     if rows["storage_wait"].count():
         share = _spread(rows["storage_wait_ratio"], "1")
         waited = _spread(rows["storage_wait"], "ns")
-        lines.append(f"the main thread waited for storage: {waited}; of the time to the first frame: {share}")
+        lines.append(f"the main thread waited for storage: {waited}, of that time {share}")
     else:
         lines.append(_NO_WAIT)
     return [*lines, f"read from storage until the first frame: {_spread(rows['read'], 'B')}"]

@@ -167,7 +167,7 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     ),
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
-        {"beside", "changes", "headline"},
+        {"beside", "changes", "headline", "starts"},
         {"advice", "blocks", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel", "papers"},

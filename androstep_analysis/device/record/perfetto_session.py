@@ -35,7 +35,7 @@ def start(device: Session, directory: str, config: str) -> None:
     text = f'trap "" HUP; D={quoted([directory])}; {once}; {until}; cat "$D/said"'
     said = device.ensure(text, "start perfetto", timeout_s=2 * _START_S).decode("utf-8", "replace")
     if _pid(said) is None or not device.holds(f"[ -s {trace} ] || {_running(directory)}"):
-        raise DeviceError(f"{device.name}: perfetto did not begin: {' '.join(said.split()) or 'it said nothing'}")
+        raise DeviceError(f"{device.name}: perfetto did not start: {' '.join(said.split()) or 'it said nothing'}")
 
 
 def _pid(said: str) -> int | None:
@@ -61,7 +61,7 @@ def end(device: Session, directory: str) -> None:
     deadline = time.monotonic() + _END_S
     while is_running(device, directory):
         if time.monotonic() > deadline:
-            raise DeviceError(f"{device.name}: perfetto does not end; its trace is {trace_of(directory)}")
+            raise DeviceError(f"{device.name}: perfetto does not stop; its trace is {trace_of(directory)}")
         time.sleep(POLL_S)
 
 
