@@ -157,6 +157,8 @@ def test_the_command_without_frames(phone: Scripted, tmp_path: Path, capsys: pyt
     assert (found["app"], found["repeats"], found["caches_dropped"]) == (APP, 1, True)
     (start,) = found["starts"]
     assert (start["source"], start["first_frame"], start["storage_wait"]) == ("am", 40_000 * US, None)
+    (phone.top / "state").write_text("UNKNOWN (0)\n")
+    assert answer(capsys, APP, "--repeat", "1", "-o", str(tmp_path / "unknown"))["starts"][0]["detail"] is None
     (phone.top / "forbidden").touch()
     (phone.top / "state").write_text("WARM\n")
     assert cli.main(["coldstart", f"{APP}/.Main", "--repeat", "1", "-o", str(tmp_path / "text")]) == 0

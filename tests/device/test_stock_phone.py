@@ -17,7 +17,7 @@ import pytest
 from support.perfetto_messages import generic
 from support.scripted_phone import APP, SECTORS, UID, Scripted, boottime_ns, connected, nothing_left, recorded, scripted
 
-from androstep_analysis import cli, measures
+from androstep_analysis import cli, device, measures
 from androstep_analysis.device import DeviceError, LinkLost
 from androstep_analysis.device.record import perfetto, perfetto_session, recording, shell_listing
 from androstep_analysis.present import terminal
@@ -262,3 +262,10 @@ def test_perfetto_records_in_addition_to_iotrace(phone: Scripted, capsys: pytest
         (phone.top / "traces").rmdir()
         assert recording._begin_perfetto(device, perfetto.config_with_root()) is None
     assert list((phone.top / "tmp").iterdir()) == [] and starts(phone) == 2
+
+
+def test_without_root_only_perfetto_can_record(phone: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "connect", lambda _: device.Device(phone))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["record", "--no-perfetto"])
+    assert not (phone.top / "starts").exists()

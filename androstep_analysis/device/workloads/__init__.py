@@ -15,12 +15,13 @@ from typing import Final, Protocol
 from androstep_analysis.common.errors import InputError, printable
 from androstep_analysis.device.session import Session
 from androstep_analysis.device.workloads import install, pages, script
+from androstep_analysis.device.workloads.coldstart import ColdStart
 from androstep_analysis.device.workloads.install import Install
 from androstep_analysis.device.workloads.log import Ran
 from androstep_analysis.device.workloads.pages import Pages
 from androstep_analysis.device.workloads.script import Script
 
-__all__ = ["KINDS", "Install", "Pages", "Ran", "Script", "Workload", "parse"]
+__all__ = ["KINDS", "ColdStart", "Install", "Pages", "Ran", "Script", "Workload", "parse"]
 
 
 KINDS: Final = ("pages", "script", "install")

@@ -13,7 +13,7 @@ _TIMES: Final = {"WaitTime": "wait_duration_ns", "TotalTime": "shown_duration_ns
 
 _TIME: Final = re.compile(rf"^({'|'.join(_TIMES)}): (\d{{1,9}})\s*$", re.MULTILINE | re.ASCII)
 
-_LAUNCH_STATE: Final = re.compile(r"^LaunchState: (?!COLD\b)([A-Z]\w*)", re.MULTILINE)
+_LAUNCH_STATE: Final = re.compile(r"^LaunchState: (?!COLD\b|UNKNOWN\b)([A-Z]\w*)", re.MULTILINE)
 """A start that was not cold, as Android 10 and later report it."""
 
 
