@@ -154,6 +154,11 @@ class Staging:
         """Table `importance`: how important Android considers each process (`oom_score_adj`)."""
         return self.table("importance")
 
+    @property
+    def blocked(self) -> pl.LazyFrame:
+        """Table `blocked`: the uninterruptible sleeps of main threads."""
+        return self.table("blocked")
+
     def with_tables(self, **tables: pl.LazyFrame | pl.DataFrame) -> Staging:
         """Return the recording with these tables replaced."""
         return replace(self, tables={**self.tables, **{name: table.lazy() for name, table in tables.items()}})

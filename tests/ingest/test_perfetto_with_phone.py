@@ -43,7 +43,7 @@ def test_only_what_the_recording_lacks_is_added(tmp_path: Path) -> None:
     found = ingest.read(tmp_path / "main.pftrace", phone=[phone(tmp_path)])
     assert found.block.collect()["ts_ns"].to_list() == [11, 12]
     assert found.frames.collect().select("ts_ns", "pid").rows() == [(40, 7)]
-    assert found.table("blocked").collect().rows() == [(20, 30, 7, None)]
+    assert found.blocked.collect().rows() == [(20, 30, 7, None)]
     assert found.tasks is not None and "org.example.app" in found.tasks["package"].to_list()
     assert found.events["block_rq_issue"] == 2 and found.events["sched_switch"] == 2
     assert (found.first_ns, found.last_ns) == (11, 12)

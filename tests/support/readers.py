@@ -62,6 +62,7 @@ class Read:
     samples: pl.DataFrame
     frames: pl.DataFrame
     importance: pl.DataFrame
+    blocked: pl.DataFrame
     tasks: pl.DataFrame
 
     def __getattr__(self, name: str) -> Any:
