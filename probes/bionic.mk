@@ -34,5 +34,5 @@ $(BIONIC_OUT)/iobench-on-musl: $(BIONIC_IOBENCH) $(BIONIC_OUT)/obj/bionic/functi
 $(BIONIC_OUT)/obj/%.so: probes/bionic/%.symbols probes/bionic.mk | setup
 	@mkdir -p $(@D)
 	@echo '$(BIONIC): $<'
-	@sed 's/.*/.globl &\n&:/' $< > $(@:.so=.s)
+	@tr ' ' '\n' <$< | sed 's/.*/.globl &\n&:/' > $(@:.so=.s)
 	@$(ZIG_CC) $(BIONIC_TARGET) -shared -nostdlib -Wl,-soname,$(@F) $(@:.so=.s) -o $@

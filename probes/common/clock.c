@@ -1,4 +1,4 @@
-#include "common/clock.h"
+#include "common/base.h"
 
 #define READINGS 16
 

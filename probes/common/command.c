@@ -1,15 +1,5 @@
 #include "common/command.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
-
 void command_end_signals(sigset_t *signals)
 {
     struct sigaction hang_up;

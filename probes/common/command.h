@@ -1,9 +1,7 @@
 /* Starting the command that runs while a probe records, and the signals that end both. */
 #pragma once
 
-#include <signal.h>
-#include <stdbool.h>
-#include <sys/types.h>
+#include "common/base.h"
 
 /* Set `signals` to those that end a program: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). SIGINT is
  * included even if ignored, as by scripts for background commands. */

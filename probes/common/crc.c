@@ -1,7 +1,5 @@
 #include "common/crc.h"
 
-#include <string.h>
-
 /* table[n][b] is the remainder of byte b followed by n zero bytes. Eight bytes are then eight independent look-ups.
  * With a look-up for every four bits, the checksum was most of the cost of writing a record. */
 static uint32_t table[8][256];

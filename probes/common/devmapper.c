@@ -1,16 +1,6 @@
 #include "common/devmapper.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/dm-ioctl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
-
-#include "common/files.h"
 
 /* Bytes for the reply of the ioctl. The table of one linear target needs a fraction of them. */
 enum { ANSWER_BYTES = 4096 };

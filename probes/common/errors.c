@@ -1,8 +1,4 @@
-#include "common/errors.h"
-
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "common/utf8.h"
 

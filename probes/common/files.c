@@ -1,17 +1,8 @@
-#include "common/files.h"
+#include "common/base.h"
 
-#include "common/errors.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
-#include <unistd.h>
 
 enum { COPY_BYTES = 1 << 20 };
 
@@ -33,6 +24,16 @@ void *zeroed(size_t count, size_t size)
     return items;
 }
 
+void *aligned(size_t alignment, size_t bytes)
+{
+    void *memory;
+    if (bytes == 0)
+        bytes = alignment;
+    if (posix_memalign(&memory, alignment, bytes) != 0)
+        exit(-print_error("no memory left for %zu bytes", bytes));
+    return memset(memory, 0, bytes);
+}
+
 char *format(const char *pattern, ...)
 {
     char *text;
@@ -48,6 +49,14 @@ char *format(const char *pattern, ...)
 char *path_in(int dir, const char *name)
 {
     return format("/proc/self/fd/%d/%s", dir, name);
+}
+
+void close_file(int fd)
+{
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
 }
 
 void files_allow_most(void)

@@ -1,6 +1,7 @@
 /* Reading and writing small files of procfs, sysfs and tracefs as a whole, and memory that never fails. */
 #pragma once
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,6 +41,15 @@ char *path_in(int dir, const char *name);
 /* Copy the rest of `from` to `to`, inside the kernel if possible. Returns the number of bytes, or -1 with errno set. */
 int64_t copy_rest(int from, int to);
 
+/* Close a descriptor unless it is negative. Keeps errno. */
+void close_file(int fd);
+
+/* Return the result of a system call, or a negative errno. */
+static inline int64_t or_errno(int64_t result)
+{
+    return result < 0 ? -errno : result;
+}
+
 /* Raise this process's limit of open files as far as it may. */
 void files_allow_most(void);
 
@@ -51,3 +61,6 @@ void *grow(void *items, size_t count, size_t size);
 
 /* Allocate `count` zeroed items of `size` bytes; end the program if memory runs out. */
 void *zeroed(size_t count, size_t size);
+
+/* Allocate zeroed bytes, at least one, with this alignment; end the program if memory runs out. */
+void *aligned(size_t alignment, size_t bytes);

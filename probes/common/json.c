@@ -1,8 +1,5 @@
 #include "common/json.h"
 
-#include <inttypes.h>
-#include <stddef.h>
-
 #include "common/utf8.h"
 
 static void quoted(FILE *out, const char *text)

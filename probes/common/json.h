@@ -1,9 +1,7 @@
 /* A JSON writer that appends member by member to a stream. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "common/base.h"
 
 struct json {
     FILE *out;

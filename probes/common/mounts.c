@@ -1,16 +1,6 @@
 #include "common/mounts.h"
 
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/stat.h> /* musl's own struct statx lacks the mount */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "common/files.h"
 
 static bool is_octal(const char *text)
 {

@@ -1,8 +1,7 @@
 /* The mount that contains an open directory, from /proc/self/mountinfo and /sys/dev/block. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "common/base.h"
 
 /* A line of /proc/self/mountinfo (Documentation/filesystems/proc.rst). The strings point into it. */
 struct mount_line {

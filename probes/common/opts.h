@@ -1,10 +1,7 @@
 /* Command lines defined by one table, which drives both parsing and help. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "common/base.h"
 
 enum opt_kind {
     OPT_FLAG,    /* into a bool */
@@ -23,14 +20,19 @@ struct opt_list {
 };
 
 struct opt {
-    char letter;          /* 0: long name only */
-    const char *name;     /* without the dashes; NULL: letter only */
-    const char *argument; /* name of the value in the help; NULL for a flag */
-    const char *help;     /* may have several lines */
     enum opt_kind kind;
+    char letter;          /* 0: none */
+    const char *name;     /* without the dashes */
+    const char *argument; /* name of the value in the help; NULL for a flag */
     void *into;
     int64_t least, most;
+    const char *help; /* may have several lines */
 };
+
+/* Options of every probe. */
+#define OPT_DESCRIBE(into)                                                                                             \
+    {OPT_FLAG, 0, "describe", NULL, into, 0, 0, "print the record types as JSON and do nothing else"}
+#define OPT_HELP(into) {OPT_FLAG, 'h', "help", NULL, into, 0, 0, "print this text and do nothing else"}
 
 struct opts {
     const char *usage; /* arguments after the program's name */
@@ -47,8 +49,5 @@ int opts_parse(const struct opts *opts, int argc, char **argv);
 
 /* Print the help. Returns 0, or -1 if it cannot be written. */
 int opts_help(FILE *file, const struct opts *opts, const char *program);
-
-/* Return the name of an option for messages: --name, or its letter if it has no name. */
-const char *opts_call(const struct opt *opt, char called[64]);
 
 void opts_release(const struct opts *opts);

@@ -1,19 +1,8 @@
 #include "common/page_cache.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <unistd.h>
-
-#include "common/files.h"
 
 #define LOOK_BYTES (INT64_C(64) << 20) /* mapped at a time */
 #define FILL_BYTES (1 << 20)

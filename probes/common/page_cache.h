@@ -1,8 +1,7 @@
 /* Bringing a file into a cache state, and checking that it is in this state. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "common/base.h"
 
 enum cache_state { CACHE_UNKNOWN, CACHE_COLD, CACHE_WARM };
 extern const char *const cache_states[3];

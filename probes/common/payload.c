@@ -1,9 +1,5 @@
 #include "common/payload.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define BLOCK_BYTES 4096
 #define WORD        sizeof(uint64_t)
 #define POOL_WORDS  8192 /* more than a block needs, and small enough to stay in a processor's cache */

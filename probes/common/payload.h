@@ -1,9 +1,6 @@
 /* Payload of writes with a given compressibility and share of repetitions. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "common/rng.h"
 
 struct payload {

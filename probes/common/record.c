@@ -1,16 +1,8 @@
 #include "common/record.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "common/crc.h"
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/json.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -245,8 +237,7 @@ static void release(struct record *out)
         free(out->blocks[index].rows);
         free(out->blocks[index].strings);
     }
-    if (out->file >= 0)
-        close(out->file);
+    close_file(out->file);
     if (out->held)
         fclose(out->held);
     free(out->frames);

@@ -5,10 +5,7 @@
  * blocks all follow from these tables. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "common/base.h"
 
 #define PROBE_VERSION "0.1.0"
 
@@ -76,6 +73,12 @@ struct record_text {
     const char *bytes;
     size_t length;
 };
+
+/* Return a text up to its NUL; NULL: null. */
+static inline struct record_text record_text(const char *text)
+{
+    return (struct record_text){text, text ? strlen(text) : 0};
+}
 
 struct record;
 

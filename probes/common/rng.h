@@ -1,7 +1,7 @@
 /* Random numbers: independent seeded streams, and the generator of the original Mobibench. */
 #pragma once
 
-#include <stdint.h>
+#include "common/base.h"
 
 /* xoshiro256** of Blackman and Vigna, seeded by splitmix64. */
 struct rng {

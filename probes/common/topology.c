@@ -1,20 +1,8 @@
 #include "common/topology.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "common/devmapper.h"
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/mounts.h"
 
 #define SYSFS_BLOCK "/sys/dev/block"
@@ -58,8 +46,7 @@ static void read_slaves(int dir, struct block_device *device)
     int fd = openat(dir, "slaves", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *slaves = fd < 0 ? NULL : fdopendir(fd);
     if (!slaves) {
-        if (fd >= 0)
-            close(fd);
+        close_file(fd);
         return;
     }
     for (struct dirent *entry; (entry = readdir(slaves));) {
@@ -119,8 +106,7 @@ static int read_device(const char *number, struct block_device *device)
             read_mapping(device);
     }
     free(path);
-    if (dir >= 0)
-        close(dir);
+    close_file(dir);
     if (device->name)
         return 0;
     free(device->lower);

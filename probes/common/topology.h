@@ -1,10 +1,6 @@
 /* Block devices, the devices below them, and the filesystems mounted on them. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "common/json.h"
 
 /* A device number as the kernel's tracepoints print it: major << 20 | minor. */

@@ -1,9 +1,5 @@
 #include "common/utf8.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
 /* Bytes for the longest sequence with each byte written as \xNN. */
 #define UTF8_SHOWN 17
 

@@ -1,8 +1,7 @@
 /* Decoding untrusted text as UTF-8 and printing it safely on a terminal. */
 #pragma once
 
-#include <stddef.h>
-#include <stdio.h>
+#include "common/base.h"
 
 /* Return the length in bytes of the UTF-8 sequence at the start of `text`; 0: it is invalid (RFC 3629). */
 size_t utf8_length(const unsigned char *text);

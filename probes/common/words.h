@@ -1,8 +1,7 @@
 /* Numbers with a unit, formatted for people. */
 #pragma once
 
-#include <stdint.h>
-#include <stdio.h>
+#include "common/base.h"
 
 #define WORDS_SIZE 64
 

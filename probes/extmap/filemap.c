@@ -1,12 +1,7 @@
 #include "extmap/filemap.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
-#include <stdbool.h>
-#include <string.h>
-#include <sys/ioctl.h>
 
 #define BATCH 256
 

@@ -1,7 +1,7 @@
 /* Extents of one open file from FIEMAP, or from FIBMAP if the filesystem has no FIEMAP (FAT, exFAT). */
 #pragma once
 
-#include <stdint.h>
+#include "common/base.h"
 
 /* Set together with FIEMAP_EXTENT_*: the extent comes from FIBMAP, which reports no state. */
 #define FILEMAP_BY_FIBMAP 0x80000000U

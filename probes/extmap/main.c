@@ -1,11 +1,5 @@
 #include "extmap/extmap.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "common/errors.h"
 #include "common/opts.h"
 
 static const struct record_type *const types[] = {EXTMAP_TYPES};
@@ -93,13 +87,13 @@ int main(int argc, char **argv)
 {
     struct command command = {0};
     const struct opt table[] = {
-        {'o', "output", "FILE", "write the records to FILE; -: standard output", OPT_TEXT, &command.output, 0, 0},
-        {0, "tasks", NULL, "also list all threads, with user, command line and Android package", OPT_FLAG,
-         &command.tasks, 0, 0},
-        {0, "same-filesystem", NULL, "allow FILE to lie in a filesystem that is listed", OPT_FLAG,
-         &command.same_filesystem, 0, 0},
-        {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},
-        {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
+        {OPT_TEXT, 'o', "output", "FILE", &command.output, 0, 0, "write the records to FILE; -: standard output"},
+        {OPT_FLAG, 0, "tasks", NULL, &command.tasks, 0, 0,
+         "also list all threads, with user, command line and Android package"},
+        {OPT_FLAG, 0, "same-filesystem", NULL, &command.same_filesystem, 0, 0,
+         "allow FILE to lie in a filesystem that is listed"},
+        OPT_DESCRIBE(&command.describe),
+        OPT_HELP(&command.help),
     };
     const struct opts opts = {"-o FILE [--tasks] [ROOT...]", about, more, table, sizeof table / sizeof *table, NULL};
     int first = opts_parse(&opts, argc, argv);

@@ -1,12 +1,5 @@
 #include "extmap/packages.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/files.h"
-
 /* UserHandle.PER_USER_RANGE of Android. */
 #define PER_USER 100000
 

@@ -1,7 +1,7 @@
 /* Android packages of processes, by user and name. */
 #pragma once
 
-#include <stddef.h>
+#include "common/base.h"
 
 #define PACKAGES_LIST "/data/system/packages.list"
 

@@ -1,16 +1,7 @@
 #include "extmap/extmap.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/files.h"
 #include "extmap/packages.h"
 
 struct task_row {

@@ -1,22 +1,10 @@
 #include "extmap/extmap.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/fscrypt.h>
 #include <search.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/mounts.h"
 #include "extmap/filemap.h"
 
@@ -407,8 +395,7 @@ static void read_entries(struct walk *walk, struct level *level)
 
     if (!directory) {
         lose_by_errno(walk, errno);
-        if (fd >= 0)
-            close(fd);
+        close_file(fd);
         return;
     }
     while (errno = 0, (entry = readdir(directory)) && !walk->error)

@@ -5,15 +5,162 @@
  * - engine: code that performs the I/O of a workload */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "common/page_cache.h"
+#include "common/record.h"
 #include "common/rng.h"
-#include "iobench/hist.h"
-#include "iobench/meter.h"
+
+/* -- storage.c ----------------------------------------------------------------------------------------------------- */
+
+/* The device and filesystem of a path. */
+
+struct storage {
+    dev_t dev;               /* of the block device; 0: unknown */
+    char device[64];         /* its name, as in /proc/diskstats; empty: unknown */
+    char filesystem[64];     /* type as in /proc/self/mountinfo */
+    char mount_options[512]; /* of the mount and the superblock */
+    char mount_point[4096];
+    char model[128]; /* of the disk, if sysfs has it */
+};
+
+/* Find the storage of a path; if it does not exist, that of its parent directory. Returns 0, or -1 after printing an
+ * error. */
+int storage_of(const char *path, struct storage *storage);
+
+/* -- meter.c ------------------------------------------------------------------------------------------------------- */
+
+/* Cost of a measurement: CPU time, context switches and traffic at the block layer. */
+
+/* Usage of one thread (getrusage(RUSAGE_THREAD)) or of a process. */
+struct usage {
+    int64_t user_ns, system_ns, ctx_voluntary, ctx_involuntary, major_faults, minor_faults;
+};
+
+void usage_of_thread(struct usage *usage);
+struct usage usage_since(const struct usage *now, const struct usage *then);
+
+/* Traffic of this process at the block layer (/proc/self/io); -1: not reported by the kernel. */
+struct process_io {
+    int64_t read_bytes, write_bytes;
+};
+
+void process_io_read(struct process_io *io);
+struct process_io process_io_since(const struct process_io *now, const struct process_io *then);
+
+/* Counters of the whole system and of one device, or their differences; -1: not reported by the kernel. */
+struct system_usage {
+    /* /proc/stat, all CPUs: active is user, nice, system, irq, softirq and steal; guest time is part of user. */
+    int64_t cpu_active_ns, cpu_idle_ns, cpu_iowait_ns;
+    int64_t cpu_steal_ns; /* part of active */
+    /* /proc/diskstats of the device of the files; discards since Linux 4.18, flushes since 5.5. */
+    int64_t device_reads, device_read_bytes, device_writes, device_write_bytes, device_discard_bytes, device_flushes;
+    int64_t device_busy_ns;
+    int64_t process_read_bytes, process_write_bytes; /* struct process_io, of all worker processes */
+    int64_t pressure_some_ns, pressure_full_ns;      /* /proc/pressure/io */
+    int64_t filesystem_write_bytes;                  /* lifetime_write_kbytes of ext4 and F2FS in /sys/fs */
+};
+
+/* Number of counters: all members are int64_t. */
+#define SYSTEM_COUNTERS (sizeof(struct system_usage) / sizeof(int64_t))
+
+void system_usage_read(const struct storage *storage, struct system_usage *usage);
+struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then);
+
+/* -- hist.c -------------------------------------------------------------------------------------------------------- */
+
+/* Log-linear histograms of latencies with a fixed relative error. They can be merged; the host computes percentiles. */
+
+/* Values below 2^HIST_BITS have a bucket each. Above, every power of two is split into 2^HIST_BITS equal buckets, so
+ * that the width of a bucket is at most 1/2^HIST_BITS of its lower bound. Values from 2^HIST_TOP on are in the last
+ * bucket. */
+#define HIST_BITS    6
+#define HIST_TOP     40 /* 2^40 ns: 18 minutes */
+#define HIST_BUCKETS ((HIST_TOP - HIST_BITS + 1) << HIST_BITS)
+
+/* A histogram; all zero: empty. Histograms of unused parts stay untouched and use no memory. */
+struct hist {
+    uint64_t count, sum, least, most; /* exact */
+    uint64_t buckets[HIST_BUCKETS];
+};
+
+void hist_add(struct hist *hist, uint64_t value);
+void hist_merge(struct hist *into, const struct hist *from);
+
+/* Return the lower bound of a bucket; for bucket HIST_BUCKETS the end of the last one. */
+uint64_t hist_bound(unsigned bucket);
+
+/* -- order.c ------------------------------------------------------------------------------------------------------- */
+
+/* The order of visits to the records of a file. */
+
+struct order {
+    uint64_t nr_records; /* not 0 */
+    uint64_t *records;   /* NULL: in sequence */
+};
+
+/* Create a uniform permutation of 0 … nr_records-1 by Fisher and Yates (Durstenfeld 1964). `overlap` percent of the
+ * records (but never all) are then replaced by remaining ones, and the result is shuffled again. Returns 0, or -1 with
+ * errno ENOMEM. */
+int order_random(struct order *order, uint64_t nr_records, unsigned overlap, uint64_t seed, enum rng_use use,
+                 uint32_t worker);
+
+/* Create the order of the original Mobibench 1.0.9, with its fixed key of MT19937-64 and its biased shuffle. Returns 0,
+ * or -1 with errno ENOMEM.
+ *
+ * The order is the same for every worker, because the original seeds its generator again in each thread. Its threads
+ * then share that generator without a lock, so that the orders of several threads differ between runs and cannot be
+ * reproduced. Here each worker has the order of a single thread of the original. */
+int order_mobibench(struct order *order, uint64_t nr_records, unsigned overlap);
+
+void order_sequential(struct order *order, uint64_t nr_records);
+uint64_t order_at(const struct order *order, uint64_t number); /* `number` modulo nr_records */
+void order_free(struct order *order);
+
+/* -- checker.c ----------------------------------------------------------------------------------------------------- */
+
+/* Hashes of sampled records as last written by a worker, to verify the file after the run. */
+
+struct checker_slot {
+    uint64_t hash;      /* hash of the data written last */
+    uint32_t in_flight; /* writes that have begun and not ended */
+    bool sure;          /* false: never written, or by two requests at once */
+};
+
+/* One of 2^shift records has a slot. Lies, with its slots, in memory shared between processes. Only one worker writes
+ * it. */
+struct checker {
+    unsigned shift;
+    int64_t end; /* after the last byte written */
+    uint64_t nr_slots;
+    struct checker_slot *slots;
+};
+
+/* Prepare sampling of at most `nr_slots` (1 or more) of `nr_records`; the slots are zeroed. */
+void checker_make(struct checker *checker, uint64_t nr_records, struct checker_slot *slots, uint64_t nr_slots);
+
+/* Register the begin and end of a write to a record; `end` is the offset after its last byte. */
+void checker_begin(struct checker *checker, uint64_t record, const void *data, size_t bytes);
+void checker_end(struct checker *checker, uint64_t record, int64_t end);
+
+/* Read the sampled records of `bytes` each. Returns 0, or -1 with errno set if a read fails. `*wrong` is the first
+ * record without the data that was written last, or UINT64_MAX. */
+int checker_verify(const struct checker *checker, int file, size_t bytes, uint64_t *wrong);
+
+/* -- direct.c ------------------------------------------------------------------------------------------------------ */
+
+/* Alignment that O_DIRECT requires of buffers, offsets and lengths. */
+
+struct direct_align {
+    size_t memory, offset; /* bytes; offset 0: the file cannot be opened with O_DIRECT */
+};
+
+/* Return the alignment that statx(2) reports (Linux 6.1), or else the logical block size of the device. */
+struct direct_align direct_align(int file);
+
+/* -- jobs, runs, workers and engines --------------------------------------------------------------------------------
+ */
 
 #define BENCH_WORKERS  1024
 #define BENCH_TEXT     256
@@ -270,3 +417,206 @@ int bench_invalidate(struct bench_run *run, const char *format, ...) __attribute
 
 /* Return whether SIGINT, SIGTERM or SIGHUP was received. Long load phases check it as well. */
 bool bench_stopping(void);
+
+/* -- modes.c ------------------------------------------------------------------------------------------------------- */
+
+/* Named methods of making writes durable. */
+
+/* Find a mode by name: buffered, osync, odsync, fsync, fdatasync, direct, direct_osync, mmap, mmap_async, mmap_sync,
+ * sync_file_range, rwf_dsync, fbarrier, fdatabarrier. Returns false if there is no such name. */
+bool mode_by_name(const char *name, struct file_mode *mode);
+
+/* Write the name of a combination: a name of mode_by_name, or words joined by +, after the prefix of the engine. */
+#define MODE_NAME 64 /* bytes */
+void mode_name(const struct file_mode *mode, const struct bench_engine *engine, char name[MODE_NAME]);
+
+/* Flags of sync_file_range with fio's words. */
+#define MODE_RANGE_FLAGS 3
+struct mode_range_flag {
+    const char *word;
+    unsigned flag;
+};
+extern const struct mode_range_flag mode_range_flags[MODE_RANGE_FLAGS];
+
+/* -- run_files.c --------------------------------------------------------------------------------------------------- */
+
+/* The files of a run: their paths, free space and complete removal. */
+
+/* Create the directory run->directory inside job->directory (which is also created if its parent exists), or check
+ * job->filename. A named file must exist and be only read, or may be overwritten. A block device needs job->raw and
+ * must not be in use; it is held exclusively until files_leave. Returns 0, or -1 after printing an error. */
+int files_enter(struct bench_run *run);
+
+/* Remove what files_enter created with all contents. Uses descriptors, follows no links and does not leave the
+ * filesystem. Named and kept files stay. Returns 0, or -1 after printing an error. */
+int files_leave(struct bench_run *run);
+
+/* Remove `name`, left by an earlier run, from the run's directory with all contents. Returns 0, or -1 with errno
+ * set. */
+int files_remove(const struct bench_run *run, const char *name);
+
+/* Check that the filesystem has `bytes` free, and a twentieth more. Returns 0, or -1 after printing an error. */
+int files_room(const char *directory, int64_t bytes);
+
+/* Write the path of a worker's file in the run's directory ("test.dat0"), of the shared file, or job->filename. Returns
+ * 0, or -1 if it is longer than `size`. */
+int files_path(const struct bench_run *run, int32_t worker, char *path, size_t size);
+
+/* Open this file with additional `flags`: a named file that is only read for reading, any other for reading and
+ * writing. Returns -1 with errno set if it cannot be opened or is smaller than job->file.size; *why describes the
+ * error. */
+int files_open(const struct bench_job *job, const char *path, int flags, const char **why);
+
+/* layout.c: write the file whole (unless a kept file is complete), allocate it or truncate it, and sync it. Returns 0,
+ * or -1 after printing an error or if the run is stopping. */
+int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker);
+
+/* -- spawn.c ------------------------------------------------------------------------------------------------------- */
+
+/* The workers of a run as threads or processes: they open, wait for the common start, work and close. */
+
+/* Progress of a worker. A dead worker is in the last phase. */
+enum phase { PHASE_OPENING, PHASE_READY, PHASE_ENDED };
+
+struct spawn;
+struct hand {
+    struct spawn *spawn;
+    struct bench_worker *worker;
+    atomic_int phase;
+    bool running; /* still to be joined or reaped */
+    pthread_t thread;
+    pid_t process;
+};
+
+/* Lies in memory shared between processes, like `run`. */
+struct spawn {
+    struct bench_run *run;
+    struct hand hands[BENCH_WORKERS];
+    int news[2]; /* pipe with a byte for each change of a phase */
+    int gate[2]; /* pipe on which workers wait; closing it releases them */
+    atomic_bool go;
+};
+
+/* Start the workers, which then open. Returns 0, or -1 after printing an error; call the other functions in any
+ * case. */
+int spawn_start(struct spawn *spawn, struct bench_run *run);
+
+/* Wait until all workers have reached `phase`, until `until_ns`, or for a tenth of a second; reap dead workers. Returns
+ * whether all have reached the phase. */
+bool spawn_wait(struct spawn *spawn, enum phase phase, int64_t until_ns);
+
+/* Release the workers to work from run->start_ns on, or to end if `go` is false. */
+void spawn_release(struct spawn *spawn, bool go);
+
+/* Wait for the end of all workers. */
+void spawn_gather(struct spawn *spawn);
+
+/* -- workers.c ----------------------------------------------------------------------------------------------------- */
+
+/* Runs the workers of a repetition: threads or processes with a common start. */
+
+/* Receive the progress of a run: between 0 and 1, and operations so far. */
+typedef void workers_show(const struct bench_run *run, double share, int64_t ops);
+
+/* Check that a run fits in memory. Returns 0, or -1 after printing an error. */
+int workers_check(const struct bench_job *job);
+
+/* Allocate the memory of a run of `job`. Returns NULL after printing an error. */
+struct bench_run *workers_make(const struct bench_job *job, int32_t repeat);
+
+/* Run a repetition: load, open, start together, work, close, verify, unload. Calls `show` about ten times a
+ * second while workers work. Returns 0 if the run is complete, or -1 after an error, a signal or a failed check;
+ * run->invalid then says why. */
+int workers_run(struct bench_run *run, const struct storage *storage, workers_show *show);
+void workers_free(struct bench_run *run);
+
+/* stop.c: make SIGINT, SIGTERM and SIGHUP set bench_stopping() instead of ending the program, also in processes created
+ * later. Writes beyond the limit of file sizes fail with EFBIG, and progress to a closed pipe with EPIPE. Returns 0, or
+ * -1 after printing an error. */
+int workers_catch_signals(void);
+
+/* validity.c: check the state of the cache, and the work of the workers. Return 0, or -1 after bench_invalidate(). */
+int workers_check_cache(struct bench_run *run);
+int workers_check_work(struct bench_run *run);
+
+/* worker.c: called when the start is known, and after the engine's work. */
+void worker_start(struct bench_worker *worker);
+void worker_end(struct bench_worker *worker);
+
+/* Called by the coordinator instead of worker_end: the cost of a process that died is unknown. */
+void worker_died(struct bench_worker *worker);
+
+/* -- options.c ----------------------------------------------------------------------------------------------------- */
+
+/* Parsing of the command line into a job. */
+
+/* A parsed command line: the job, and what to do with it. */
+struct bench_plan {
+    struct bench_job job;
+    int64_t point;      /* index in the host's sweep */
+    const char *record; /* file of records; NULL: none */
+    bool dry_run, describe, help, version, quiet;
+};
+
+/* Parse the command line. Returns 0, or -1 after printing an error. Strings of the plan point into argv. */
+int plan_parse(struct bench_plan *plan, int argc, char **argv);
+int plan_help(FILE *out);
+
+/* Arguments that are not stored in a job as they are, named after their options. Texts that were not given are NULL,
+ * numbers without a fixed default -1. */
+struct arguments {
+    const char *rw, *mode, *ioengine, *sync_file_range, *sqlite_op, *journal_mode, *synchronous, *mix, *file_size;
+    int64_t direct, sync, fsync, fdatasync, end_fsync, overwrite, fallocate, verify, thread, thinktime_us, cache,
+        transactions, interval_ms;
+    bool unbuffered;
+};
+
+/* Return whether an option stored its value in `into`. */
+bool was_given(const void *into);
+
+/* jobs.c: complete the job. Returns 0, or -1 after printing an error. */
+int job_make(struct bench_job *job, const struct arguments *arguments);
+
+/* checks.c: reject contradictory or impossible jobs. Returns 0, or -1 after printing an error. */
+int job_check(const struct bench_job *job, const struct arguments *arguments, const char *record);
+
+/* -- report/ ------------------------------------------------------------------------------------------------------- */
+
+/* Results of iobench for its reports. */
+
+/* Result of one finished repetition: the sums of its workers. */
+struct bench_result {
+    const struct bench_run *run;
+    const struct bench_job *job;
+    const struct storage *storage;
+    const char *run_id;        /* the same for all repetitions of one point */
+    int32_t point;             /* index in the sweep */
+    struct bench_tally *parts; /* NR_PARTS, of all workers */
+    struct usage usage;
+    /* run->measure_ns in CLOCK_BOOTTIME and CLOCK_REALTIME; of a failed run the time of its failure */
+    int64_t boottime_ns, realtime_ns;
+    int64_t duration_ns;           /* from the end of the warm-up to the end of the last worker */
+    int64_t paused_ns;             /* pauses for think_ns within it, of the worker that worked longest */
+    int64_t windows_ns;            /* start of the workers' first windows, CLOCK_MONOTONIC: at or before measure_ns */
+    double seconds;                /* duration_ns - paused_ns, the base of rates */
+    double iops, bytes_per_second; /* of PART_OP */
+};
+
+/* Sum up the members from `parts` on (freed by the caller). Windows before the first operation are dropped from
+ * `run`. */
+void result_make(struct bench_result *result, struct bench_run *run);
+
+/* Return 0 only if the result is valid. Else return the errno of the worker that failed first, EINTR after a signal, or
+ * EIO if verification failed. */
+int result_error(const struct bench_result *result);
+
+int result_print(FILE *out, const struct bench_result *result); /* print.c: for people */
+
+/* record.c: write a repetition (FORMAT.md). `command` is the command line. */
+extern const struct record_probe bench_probe;
+void result_record(struct record *out, const struct bench_result *result, const char *command);
+
+/* record_run.c: the record type of a repetition, with its settings, device and effect on the system. Returns 0, or -1
+ * if the file cannot be written. */
+extern const struct record_type bench_run_type;
+int bench_run_add(struct record *out, const struct bench_result *result, const char *command);

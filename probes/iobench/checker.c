@@ -1,9 +1,4 @@
-#include "iobench/checker.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "iobench/bench.h"
 
 /* Hash one word of each cache line. This detects missing sectors at a low cost. */
 #define STEP 64

@@ -1,14 +1,6 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <libgen.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/errors.h"
-#include "iobench/options.h"
+#include "iobench/bench.h"
 
 #define SECTOR 512
 

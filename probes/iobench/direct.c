@@ -1,16 +1,6 @@
-#include "iobench/direct.h"
+#include "iobench/bench.h"
 
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-
-#include "common/files.h"
 
 /* Fields of struct statx that libc before Linux 6.1 lacks: bits of the mask, and offsets of the fields. */
 #define MNT_ID          0x1000u

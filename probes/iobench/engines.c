@@ -1,8 +1,5 @@
 #include "iobench/bench.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define ADDRESS(engine) &(engine),
 static const struct bench_engine *const engines[] = {BENCH_ENGINES(ADDRESS)};
 #define NR_ENGINES (sizeof engines / sizeof *engines)

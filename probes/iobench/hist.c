@@ -1,4 +1,4 @@
-#include "iobench/hist.h"
+#include "iobench/bench.h"
 
 #define PARTS (1U << HIST_BITS) /* buckets of every power of two */
 

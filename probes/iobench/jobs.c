@@ -1,16 +1,7 @@
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "common/errors.h"
-#include "iobench/modes.h"
-#include "iobench/options.h"
+#include "iobench/bench.h"
 
 #define NS_PER_US     1000
 #define NS_PER_MS     1000000
@@ -163,8 +154,7 @@ static int64_t named_bytes(const char *path)
 
     if (bytes < 0)
         print_error("--filename %s: cannot be read (%s)", path, strerror(errno));
-    if (file >= 0)
-        close(file);
+    close_file(file);
     return bytes;
 }
 

@@ -1,14 +1,5 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/payload.h"
-#include "iobench/run_files.h"
+#include "iobench/bench.h"
 
 #define FILL_BYTES (INT64_C(1) << 20)
 

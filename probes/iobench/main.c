@@ -1,122 +1,65 @@
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/record.h"
 #include "iobench/bench.h"
-#include "iobench/meter.h"
-#include "iobench/options.h"
-#include "iobench/report/results.h"
 #include "iobench/sqlite/library.h"
-#include "iobench/workers.h"
 
-/* Progress of a job on standard error. */
-struct progress {
-    const struct bench_plan *plan;
-    int64_t repeat;
-    bool terminal;
-    int shown;                   /* percent */
-    const struct bench_run *run; /* the repetition in progress */
-    int64_t shown_ns, shown_ops; /* time and operations at the last line */
-};
+static bool is_quiet;
+static int shown_percent = -1;
 
-static double rate_since_shown(struct progress *progress, int64_t ops)
+/* Show the progress of all repetitions: on a terminal in place, else in a line for each percent. The last line of a
+ * repetition is that of its result. */
+static void show(const struct bench_run *run, double share, double rate, bool is_done)
 {
-    int64_t now_ns = clock_now(CLOCK_MONOTONIC);
-    int64_t from_ns = progress->shown_ns ? progress->shown_ns : progress->run->start_ns;
-    double seconds = (double)(now_ns - from_ns) / 1e9;
-    double rate = seconds > 0 ? (double)(ops - progress->shown_ops) / seconds : 0;
+    bool terminal = isatty(STDERR_FILENO);
+    double repeats = (double)run->job->repeats;
+    int percent = (int)((run->repeat + share) / repeats * 100), last = (int)((run->repeat + 1) / repeats * 100);
 
-    progress->shown_ns = now_ns;
-    progress->shown_ops = ops;
-    return rate;
-}
-
-static int percent_of(const struct progress *progress, double share)
-{
-    return (int)(((double)progress->repeat + share) / (double)progress->plan->job.repeats * 100);
-}
-
-static void show_line(const struct progress *progress, double rate, const char *after)
-{
-    fprintf(stderr, "iobench: %d %% repeat %" PRId64 "/%" PRId64 " %.0f ops/s%s", progress->shown, progress->repeat + 1,
-            progress->plan->job.repeats, rate, after);
-}
-
-/* Return whether to print a line without a terminal: one for each percent. The last line of a repetition is that of its
- * result. */
-static bool has_line(const struct progress *progress, int percent)
-{
-    return percent > progress->shown && percent < percent_of(progress, 1);
-}
-
-static void show(const struct workers_progress *now, void *context)
-{
-    struct progress *progress = context;
-    int percent = percent_of(progress, now->share);
-
-    if (progress->plan->quiet || (!progress->terminal && !has_line(progress, percent)))
+    if (is_quiet || (terminal ? is_done : !is_done && (percent <= shown_percent || percent >= last)))
         return;
-    progress->shown = percent;
-    if (progress->terminal)
-        putc('\r', stderr);
-    show_line(progress, rate_since_shown(progress, now->ops), progress->terminal ? "\033[K" : "\n");
+    shown_percent = percent;
+    fprintf(stderr, "%siobench: %d %% repeat %" PRId32 "/%.0f %.0f ops/s%s", terminal ? "\r" : "", percent,
+            run->repeat + 1, repeats, rate,
+            terminal  ? "\033[K"
+            : is_done ? ", done\n"
+                      : "\n");
 }
 
-/* Clear the line of a terminal. */
-static void show_end(const struct progress *progress)
+static void show_now(const struct bench_run *run, double share, int64_t ops)
 {
-    if (progress->terminal && progress->shown >= 0)
-        fputs("\r\033[K", stderr);
-}
-
-/* Print the result of a repetition if standard error is not a terminal. */
-static void show_result(struct progress *progress, const struct bench_result *result)
-{
-    if (progress->terminal || progress->plan->quiet)
-        return;
-    progress->shown = percent_of(progress, 1);
-    show_line(progress, result->iops, ", done\n");
+    show(run, share, (double)ops * 1e9 / (double)(clock_now(CLOCK_MONOTONIC) - run->start_ns), false);
 }
 
 /* Where results go. */
 struct output {
+    const struct bench_plan *plan;
+    char *command;         /* command line */
     struct record *record; /* made with the first result; NULL: none so far */
-    const char *command;   /* command line */
+    char run_id[40];       /* of all repetitions: from this moment and process */
 };
 
 /* Print and record the result of a repetition. */
-static int report(struct progress *progress, struct output *output, const struct bench_result *result)
+static int report(struct output *output, const struct bench_result *result)
 {
-    const struct bench_plan *plan = progress->plan;
-    int failed = 0;
+    const struct bench_plan *plan = output->plan;
+    bool valid = !result->run->invalid[0];
+    int failed;
 
-    if (result_valid(result))
-        show_result(progress, result);
-    if (!plan->dry_run)
-        failed = result_print(stdout, result);
-    if (plan->record && !output->record)
-        output->record = record_open_held(plan->record, &bench_probe);
-    if (plan->record && !output->record)
+    if (valid)
+        show(result->run, 1, result->iops, true);
+    failed = plan->dry_run ? 0 : result_print(stdout, result);
+    if (plan->record && !output->record && !(output->record = record_open_held(plan->record, &bench_probe)))
         return -1;
     if (output->record)
         result_record(output->record, result, output->command);
-    return failed || !(plan->dry_run || result_valid(result)) ? -1 : 0;
+    return failed || !(plan->dry_run || valid) ? -1 : 0;
 }
 
 /* Measure one repetition. */
-static int measure_once(struct progress *progress, struct output *output, const char *run_id)
+static int measure_once(struct output *output, int32_t repeat)
 {
-    const struct bench_plan *plan = progress->plan;
+    const struct bench_plan *plan = output->plan;
     const struct bench_job *job = &plan->job;
-    struct bench_run *run = workers_make(job, (int32_t)progress->repeat);
+    struct bench_run *run = workers_make(job, repeat);
     struct storage storage = {0};
-    struct bench_result result = {.point = plan->point, .run_id = run_id, .storage = &storage};
+    struct bench_result result = {.point = (int32_t)plan->point, .run_id = output->run_id, .storage = &storage};
     int failed = 0;
 
     if (!run)
@@ -126,30 +69,17 @@ static int measure_once(struct progress *progress, struct output *output, const 
     } else if (storage_of(job->filename ? job->filename : job->directory, &storage)) {
         failed = -1;
     } else {
-        progress->run = run;
-        progress->shown_ns = progress->shown_ops = 0;
-        failed = workers_run(run, &storage, show, progress);
-        show_end(progress);
+        failed = workers_run(run, &storage, show_now);
+        if (isatty(STDERR_FILENO) && shown_percent >= 0)
+            fputs("\r\033[K", stderr);
     }
-    if ((!failed || *run->invalid) && (result_make(&result, run) || report(progress, output, &result)))
-        failed = -1;
-    result_free(&result);
+    if (!failed || *run->invalid) {
+        result_make(&result, run);
+        if (report(output, &result))
+            failed = -1;
+        free(result.parts);
+    }
     workers_free(run);
-    return failed;
-}
-
-/* Measure until the first failure: results after a failure are not reliable. All repetitions have one ID, from this
- * moment and process. */
-static int measure(const struct bench_plan *plan, struct output *output)
-{
-    struct progress progress = {.plan = plan, .terminal = isatty(STDERR_FILENO), .shown = -1};
-    char run_id[40];
-    int failed = 0;
-
-    snprintf(run_id, sizeof run_id, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME), (unsigned)getpid(),
-             (unsigned)plan->point);
-    for (; progress.repeat < plan->job.repeats && !failed; progress.repeat++)
-        failed = measure_once(&progress, output, run_id);
     return failed;
 }
 
@@ -177,41 +107,36 @@ static void add_word(FILE *out, const char *word)
     putc('\'', out);
 }
 
-/* Join the words in one line, quoted for a shell where necessary (freed by the caller). Returns NULL if memory runs
- * out. */
+/* Join the words in one line, quoted for a shell where necessary (freed by the caller). */
 static char *shell_join(int count, char **words)
 {
     char *line = NULL;
     size_t bytes;
     FILE *out = open_memstream(&line, &bytes);
 
-    if (!out)
-        return NULL;
-    for (int index = 0; index < count; index++) {
-        if (index)
-            putc(' ', out);
+    for (int index = 0; out && index < count; index++) {
+        fputs(index ? " " : "", out);
         add_word(out, words[index]);
     }
-    if (fclose(out)) {
-        free(line);
-        return NULL;
-    }
+    if (!out || fclose(out))
+        exit(-print_error("no memory for the command line"));
     return line;
 }
 
+/* Measure until the first failure: results after a failure are not reliable. */
 static int run(const struct bench_plan *plan, int argc, char **argv)
 {
-    struct output output = {NULL, NULL};
-    char *command = shell_join(argc, argv);
-    int failed;
+    struct output output = {.plan = plan, .command = shell_join(argc, argv)};
+    int failed = (!plan->dry_run && check(&plan->job)) || workers_catch_signals() ? -1 : 0;
 
-    if (!command)
-        return print_error("no memory for the command line");
-    output.command = command;
-    failed = (!plan->dry_run && check(&plan->job)) || workers_catch_signals() || measure(plan, &output) ? -1 : 0;
+    is_quiet = plan->quiet;
+    snprintf(output.run_id, sizeof output.run_id, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME),
+             (unsigned)getpid(), (unsigned)plan->point);
+    for (int32_t repeat = 0; repeat < plan->job.repeats && !failed; repeat++)
+        failed = measure_once(&output, repeat);
     if (output.record && record_close(output.record))
         failed = -1;
-    free(command);
+    free(output.command);
     return failed;
 }
 

@@ -1,15 +1,6 @@
-#include "iobench/meter.h"
+#include "iobench/bench.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
-
-#include "common/files.h"
 
 #define SECTOR_BYTES 512
 

@@ -1,8 +1,5 @@
-#include "iobench/modes.h"
+#include "iobench/bench.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #ifndef RWF_DSYNC

@@ -1,8 +1,4 @@
-#include "iobench/order.h"
-
-#include <errno.h>
-#include <stddef.h>
-#include <stdlib.h>
+#include "iobench/bench.h"
 
 static int make(struct order *order, uint64_t nr_records)
 {

@@ -1,21 +1,9 @@
-#include "iobench/run_files.h"
+#include "iobench/bench.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <inttypes.h>
 #include <linux/fs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
 
 static bool only_read(const struct bench_job *job)
 {
@@ -149,8 +137,7 @@ int files_leave(struct bench_run *run)
 
     if (run->directory[0] && !run->job->keep && remove_own(run) < 0)
         result = print_error("%s: %s; remove it yourself", run->directory, strerror(errno));
-    if (run->held >= 0)
-        close(run->held);
+    close_file(run->held);
     run->held = -1;
     if (run->made_parent && !run->job->keep && rmdir(run->job->directory) < 0 && !result)
         result = print_error("%s: %s; remove it yourself", run->job->directory, strerror(errno));

@@ -1,21 +1,10 @@
-#include "iobench/spawn.h"
+#include "iobench/bench.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "common/command.h"
-#include "common/errors.h"
-#include "common/files.h"
-#include "iobench/workers.h"
 
 #define MILLISECOND_NS 1000000
 #define STACK_BYTES    (1 << 20)

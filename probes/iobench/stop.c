@@ -1,12 +1,5 @@
-#include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #include "common/command.h"
-#include "common/errors.h"
-#include "iobench/workers.h"
+#include "iobench/bench.h"
 
 /* In memory shared with worker processes, because a signal reaches only one process. */
 static atomic_bool *stopping;

@@ -1,16 +1,5 @@
-#include "iobench/storage.h"
+#include "iobench/bench.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/mounts.h"
 #include "common/topology.h"
 
@@ -124,8 +113,7 @@ int storage_of(const char *path, struct storage *storage)
     if (file < 0 || fstat(file, &about) < 0) {
         int error = errno;
 
-        if (file >= 0)
-            close(file);
+        close_file(file);
         return print_error("%s: %s; give a path that is there", path, strerror(error));
     }
     if (S_ISBLK(about.st_mode))

@@ -1,9 +1,6 @@
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 
-#include "common/errors.h"
-#include "iobench/workers.h"
+#include "iobench/bench.h"
 
 int bench_invalidate(struct bench_run *run, const char *format, ...)
 {

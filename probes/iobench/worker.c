@@ -1,12 +1,6 @@
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
-#include "common/clock.h"
 #include "iobench/bench.h"
-#include "iobench/workers.h"
 
 #define SECOND_NS 1000000000
 

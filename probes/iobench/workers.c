@@ -1,18 +1,4 @@
-#include "iobench/workers.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/files.h"
-#include "iobench/run_files.h"
-#include "iobench/spawn.h"
+#include "iobench/bench.h"
 
 #define SHOW_NS (INT64_C(1000000000) / 10)
 
@@ -166,30 +152,20 @@ static void pass_on(struct bench_run *run)
     atomic_store(&run->stopping, true);
 }
 
-static double share_of_time(const struct bench_run *run, int64_t now_ns)
+static void show_progress(const struct bench_run *run, int64_t now_ns, workers_show *show)
 {
-    if (run->deadline_ns == INT64_MAX || now_ns < run->start_ns)
-        return 0;
-    return (double)(now_ns - run->start_ns) / (double)(run->deadline_ns - run->start_ns);
-}
-
-static struct workers_progress progress(const struct bench_run *run, int64_t now_ns)
-{
-    struct workers_progress found = {0};
-    int64_t requested = 0;
+    int64_t ops = 0, requested = 0;
+    double share = 0;
 
     for (int32_t index = 0; index < run->nr_workers; index++) {
-        const struct bench_tally *tally = &run->workers[index].parts[PART_OP];
-
-        found.ops += __atomic_load_n(&tally->ops, __ATOMIC_RELAXED);
+        ops += __atomic_load_n(&run->workers[index].parts[PART_OP].ops, __ATOMIC_RELAXED);
         requested += run->workers[index].ops_asked;
     }
-    found.share = share_of_time(run, now_ns);
-    if (requested && (double)found.ops / (double)requested > found.share)
-        found.share = (double)found.ops / (double)requested;
-    if (found.share > 1)
-        found.share = 1;
-    return found;
+    if (run->deadline_ns != INT64_MAX)
+        share = (double)(now_ns - run->start_ns) / (double)(run->deadline_ns - run->start_ns);
+    if (requested && (double)ops / (double)requested > share)
+        share = (double)ops / (double)requested;
+    show(run, share < 1 ? share : 1, ops);
 }
 
 static void set_times(struct bench_run *run)
@@ -202,8 +178,7 @@ static void set_times(struct bench_run *run)
 }
 
 /* Release the workers and report progress. run->system is the cost of the measured part. */
-static void watch(struct spawn *spawn, struct bench_run *run, const struct storage *storage,
-                  void (*show)(const struct workers_progress *progress, void *context), void *context)
+static void watch(struct spawn *spawn, struct bench_run *run, const struct storage *storage, workers_show *show)
 {
     struct system_usage before, after;
     int64_t shown_ns;
@@ -221,10 +196,8 @@ static void watch(struct spawn *spawn, struct bench_run *run, const struct stora
             system_usage_read(storage, &before);
             read = true;
         }
-        if (show && now_ns - shown_ns >= SHOW_NS) {
-            struct workers_progress now = progress(run, now_ns);
-
-            show(&now, context);
+        if (now_ns - shown_ns >= SHOW_NS) {
+            show_progress(run, now_ns, show);
             shown_ns = now_ns;
         }
     }
@@ -232,8 +205,7 @@ static void watch(struct spawn *spawn, struct bench_run *run, const struct stora
     run->system = system_usage_since(&after, &before);
 }
 
-/* -- after the workers
- * ---------------------------------------------------------------------------------------------- */
+/* -- after the workers --------------------------------------------------------------------------------------------- */
 
 static void measure_end(struct bench_run *run)
 {
@@ -269,8 +241,7 @@ static void sum_process_io(struct bench_run *run)
     }
 }
 
-static int work(struct bench_run *run, const struct storage *storage,
-                void (*show)(const struct workers_progress *progress, void *context), void *context)
+static int work(struct bench_run *run, const struct storage *storage, workers_show *show)
 {
     struct spawn *spawn = &((struct workers *)run)->spawn;
     bool started = spawn_start(spawn, run) == 0;
@@ -285,7 +256,7 @@ static int work(struct bench_run *run, const struct storage *storage,
     if (atomic_load(&run->stopping))
         spawn_release(spawn, false);
     else
-        watch(spawn, run, storage, show, context);
+        watch(spawn, run, storage, show);
     spawn_gather(spawn);
     measure_end(run);
     if (run->job->processes)
@@ -294,25 +265,16 @@ static int work(struct bench_run *run, const struct storage *storage,
 }
 
 /* Unloads the engine even if the run fails. */
-static int run_engine(struct bench_run *run, const struct storage *storage,
-                      void (*show)(const struct workers_progress *progress, void *context), void *context)
+int workers_run(struct bench_run *run, const struct storage *storage, workers_show *show)
 {
-    int result = load(run);
+    const struct bench_engine *engine = run->job->engine;
 
-    if (result == 0)
-        result = work(run, storage, show, context);
-    if (result == 0 && !run->interrupted && run->job->engine->verify && run->job->engine->verify(run) < 0)
-        result = take_last_error(run);
-    run->job->engine->unload(run);
-    return result;
-}
-
-int workers_run(struct bench_run *run, const struct storage *storage,
-                void (*show)(const struct workers_progress *progress, void *context), void *context)
-{
     if (files_enter(run) < 0)
         return take_last_error(run);
-    run_engine(run, storage, show, context);
+    if (load(run) == 0 && work(run, storage, show) == 0 && !run->interrupted && engine->verify &&
+        engine->verify(run) < 0)
+        take_last_error(run);
+    engine->unload(run);
     if (files_leave(run) < 0)
         take_last_error(run);
     if (bench_stopping()) {

@@ -1,13 +1,6 @@
 #include "ioreplay/beneath.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "common/mounts.h"
 
@@ -56,7 +49,7 @@ static int open_whole(int directory, const char *path, int flags)
     do {
         opened = syscall(SYS_openat2, directory, path, &how, sizeof how);
     } while (opened < 0 && errno == EINTR);
-    return opened < 0 ? -errno : (int)opened;
+    return (int)or_errno(opened);
 }
 
 /* -- walking by components --------------------------------------------------------------------------------------- */
@@ -133,25 +126,12 @@ static int walk(const struct beneath *beneath, const char *path, size_t length, 
 
 /* -- common ----------------------------------------------------------------------------------------------------- */
 
-int beneath_begin(struct beneath *beneath, int directory)
+void beneath_begin(struct beneath *beneath, int directory, dev_t device)
 {
-    struct stat about;
     int node = open_whole(directory, ".", 0);
 
-    if (fstat(directory, &about) < 0)
-        return -errno;
-    *beneath = (struct beneath){
-        .directory = directory, .walks = node < 0, .device = about.st_dev, .mount = mount_of(directory)};
-    if (node >= 0)
-        close(node);
-    return 0;
-}
-
-static int find_top(const struct beneath *beneath)
-{
-    int node = openat(beneath->directory, ".", O_PATH | O_CLOEXEC);
-
-    return node < 0 ? -errno : node;
+    *beneath = (struct beneath){directory, node < 0, device, mount_of(directory)};
+    close_file(node);
 }
 
 int beneath_find(const struct beneath *beneath, const char *path, bool link)
@@ -161,7 +141,7 @@ int beneath_find(const struct beneath *beneath, const char *path, bool link)
     if (error)
         return error;
     if (is_top(path))
-        return find_top(beneath);
+        return (int)or_errno(openat(beneath->directory, ".", O_PATH | O_CLOEXEC));
     if (beneath->walks)
         return walk(beneath, path, strlen(path), link, false);
     return open_whole(beneath->directory, path, link ? O_NOFOLLOW : 0);

@@ -9,9 +9,7 @@
  * EINVAL), except for the path "." itself. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "common/base.h"
 
 struct beneath {
     int directory;
@@ -24,7 +22,7 @@ struct beneath {
 int beneath_check(const char *path);
 
 /* Choose between openat2 and a walk. If the mount is unknown, a walk enters bind mounts of the same filesystem. */
-int beneath_begin(struct beneath *beneath, int directory);
+void beneath_begin(struct beneath *beneath, int directory, dev_t device);
 
 /* Return an O_PATH descriptor of the file, directory or other entry; a symbolic link gives ELOOP unless `link`. */
 int beneath_find(const struct beneath *beneath, const char *path, bool link);

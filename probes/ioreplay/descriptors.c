@@ -1,9 +1,6 @@
-#include "ioreplay/descriptors.h"
+#include "ioreplay/replay.h"
 
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "ioreplay/program.h"
 
@@ -22,16 +19,15 @@ struct replay_descriptors {
 
 struct replay_descriptors *replay_descriptors_make(uint32_t count)
 {
-    struct replay_descriptors *made = calloc(1, sizeof *made + (size_t)count * sizeof *made->items);
+    struct replay_descriptors *made = zeroed(1, sizeof *made + (size_t)count * sizeof *made->items);
 
-    if (made)
-        made->count = count;
+    made->count = count;
     return made;
 }
 
 void replay_descriptors_free(struct replay_descriptors *descriptors)
 {
-    for (uint32_t number = 0; descriptors && number < descriptors->count; number++)
+    for (uint32_t number = 0; number < descriptors->count; number++)
         if (atomic_load(&descriptors->items[number].users))
             close(descriptors->items[number].file);
     free(descriptors);

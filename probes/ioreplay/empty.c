@@ -1,17 +1,6 @@
 /* Removes everything in the directory of a replay, however deep. Subdirectories are first moved up, so that no path has
  * to be remembered and few descriptors are needed. */
-#include "ioreplay/sandbox.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/errors.h"
+#include "ioreplay/replay.h"
 
 struct emptying {
     const struct sandbox *sandbox;
@@ -134,8 +123,7 @@ int sandbox_empty(const struct sandbox *sandbox)
     DIR *entries = again < 0 ? NULL : fdopendir(again);
 
     if (!entries) {
-        if (again >= 0)
-            close(again);
+        close_file(again);
         return print_error("%s: %s; remove its contents yourself", sandbox->shown, strerror(errno));
     }
     do {

@@ -1,10 +1,4 @@
-#include "ioreplay/filling.h"
-
-#include <errno.h>
-#include <stdlib.h>
-
-#include "common/errors.h"
-#include "common/files.h"
+#include "ioreplay/replay.h"
 
 #define CHUNK_BYTES (1 << 20)
 #define SEED        0

@@ -1,20 +1,7 @@
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
 #include "common/mounts.h"
 #include "common/opts.h"
 #include "common/page_cache.h"
-#include "ioreplay/calls.h"
-#include "ioreplay/plan.h"
-#include "ioreplay/results.h"
-#include "ioreplay/run.h"
-#include "ioreplay/stop.h"
+#include "ioreplay/replay.h"
 
 struct command {
     const char *record, *scale, *target, *allowed;
@@ -81,142 +68,99 @@ static bool show_files(int64_t done, int64_t all)
     return !replay_stop_requested(0);
 }
 
-static void show_operations(uint64_t done, uint64_t all)
+static void show_operations(int64_t done, int64_t all)
 {
     char what[64];
 
-    snprintf(what, sizeof what, "%" PRIu64 "/%" PRIu64 " operations", done, all);
-    show((int64_t)done, (int64_t)all, what);
-}
-
-/* -- sandbox or target ------------------------------------------------------------------------------------------- */
-
-/* Destination of a replay: one of the two. */
-struct stage {
-    struct sandbox *sandbox;
-    struct replay_target target;
-};
-
-static int enter(struct stage *stage, const struct command *command, const struct replay_program *program)
-{
-    int failed;
-
-    if (command->target) {
-        failed = replay_target_enter(&stage->target, command->target, command->allowed, program, show_files);
-    } else {
-        stage->sandbox = sandbox_enter(command->directory);
-        failed = !stage->sandbox || sandbox_populate(stage->sandbox, program, show_files);
-    }
-    show_end();
-    if (failed && replay_stop_requested(0))
-        print_error("a signal ended it while it created files; nothing was replayed");
-    return failed ? -1 : 0;
-}
-
-static int leave(struct stage *stage, bool keep)
-{
-    int failed = replay_target_leave(&stage->target, keep);
-
-    if (stage->sandbox && sandbox_leave(stage->sandbox, keep))
-        failed = -1;
-    return failed;
-}
-
-static int32_t cold_of(const struct stage *stage, const struct replay_program *program)
-{
-    struct cache_found cache = {0};
-
-    if (stage->sandbox)
-        return sandbox_is_cold(stage->sandbox, program);
-    if (stage->target.is_device)
-        return RECORD_NULL_INT32;
-    cache_look(stage->target.file, lseek(stage->target.file, 0, SEEK_END), &cache);
-    return cache.resident_bytes < 0 ? RECORD_NULL_INT32 : cache.resident_bytes == 0;
-}
-
-static void describe_place(struct replay_report *report, const struct stage *stage, const struct replay_plan *plan,
-                           const struct mount *mount)
-{
-    report->fs_type = stage->target.is_device ? NULL : mount->fs_type;
-    report->device = stage->sandbox ? mount->source : stage->target.path;
-    report->files = stage->sandbox ? plan->files : !stage->target.is_device;
-    report->files_bytes = stage->sandbox ? plan->files_bytes : stage->target.bytes;
+    snprintf(what, sizeof what, "%" PRId64 "/%" PRId64 " operations", done, all);
+    show(done, all, what);
 }
 
 /* -- replaying ---------------------------------------------------------------------------------------------------- */
 
-static int report_results(struct replay_report *report, struct record *record)
-{
-    int failed = 0;
+static struct replay_run run;
+static struct replay_target target = {.file = -1};
+static struct sandbox *sandbox; /* NULL: a target instead */
 
-    replay_tally_make(&report->tally, report->run);
-    if (record && replay_record(record, report))
-        failed = -1;
-    if (replay_print(stdout, report))
-        failed = -1;
-    return failed;
+static int enter(const struct command *command)
+{
+    int failed;
+
+    if (command->target) {
+        failed = replay_target_enter(&target, command->target, command->allowed, run.program, show_files);
+    } else {
+        sandbox = sandbox_enter(command->directory);
+        failed = !sandbox || sandbox_populate(sandbox, run.program, show_files);
+    }
+    show_end();
+    if (failed && replay_stop_requested(0))
+        print_error("a signal ended it while it created files; nothing was replayed");
+    run.place.sandbox = sandbox;
+    run.place.target = sandbox ? NULL : &target;
+    return failed ? -1 : 0;
 }
 
-static int replay_in(const struct stage *stage, const struct command *command, const struct replay_program *program,
-                     const struct replay_plan *plan, struct record *record)
+static int leave(bool keep)
 {
-    struct replay_run run = {
-        .program = program, .mode = (enum replay_mode)command->mode, .scale_ppm = command->scale_ppm};
-    struct replay_place place = {.sandbox = stage->sandbox, .target = stage->sandbox ? NULL : &stage->target};
-    struct replay_report report = {.run = &run};
-    int file = stage->sandbox ? sandbox_directory(stage->sandbox) : stage->target.file;
-    struct mount mount = {0};
-    int failed = replay_place_open(&place, program);
+    int failed = replay_target_leave(&target, keep);
 
-    if (failed)
-        return failed;
-    mounts_find(file, mounts_id(file, ""), &mount);
+    replay_mappings_free(run.place.mappings);
+    replay_descriptors_free(run.place.descriptors);
+    return sandbox && sandbox_leave(sandbox, keep) ? -1 : failed;
+}
+
+static int32_t is_cold(void)
+{
+    struct cache_found cache = {0};
+
+    if (sandbox)
+        return sandbox_is_cold(sandbox, run.program);
+    if (target.is_device)
+        return RECORD_NULL_INT32;
+    cache_look(target.file, lseek(target.file, 0, SEEK_END), &cache);
+    return cache.resident_bytes < 0 ? RECORD_NULL_INT32 : cache.resident_bytes == 0;
+}
+
+static int replay_in(const struct replay_plan *plan, struct record *record)
+{
+    int file = sandbox ? sandbox->beneath.directory : target.file, failed;
+    struct mount mount = {0};
+    struct replay_report report = {.run = &run, .cold = is_cold()};
+
     snprintf(report.run_id, sizeof report.run_id, "%016" PRIx64 "-%x", (uint64_t)clock_now(CLOCK_REALTIME),
              (unsigned)getpid());
-    describe_place(&report, stage, plan, &mount);
-    report.cold = cold_of(stage, program);
-    failed = replay_run(&run, &place, show_operations);
+    mounts_find(file, mounts_id(file, ""), &mount);
+    report.fs_type = target.is_device ? NULL : mount.fs_type;
+    report.device = sandbox ? mount.source : target.path;
+    report.files = sandbox ? plan->files : !target.is_device;
+    report.files_bytes = sandbox ? plan->files_bytes : target.bytes;
+    failed = replay_run(&run, show_operations);
     show_end();
-    replay_place_close(&place);
-    if (run.outcomes && run.done && report_results(&report, record))
+    if (replay_print(stdout, &report) || (record && replay_record(record, &report)))
         failed = -1;
     if (!failed && run.interrupted)
-        failed = print_error("a signal ended it early: %" PRId64 " of %" PRId64 " operations were done",
-                             report.tally.done, report.tally.operations);
-    replay_run_free(&run);
+        failed = print_error("a signal ended it early: %" PRId64 " of %" PRId64 " operations were done", report.done,
+                             report.operations);
     mounts_release(&mount);
     return failed;
 }
 
-static int replay_on_stage(const struct command *command, const struct replay_program *program,
-                           const struct replay_plan *plan, struct record *record)
-{
-    struct stage stage = {.target.file = -1};
-    int failed = enter(&stage, command, program);
-
-    if (!failed)
-        failed = replay_in(&stage, command, program, plan, record);
-    if (leave(&stage, command->keep))
-        failed = -1;
-    return failed;
-}
-
 /* The results file is created before the directory is entered: the directory must be empty. */
-static int replay(const struct command *command, const struct replay_program *program, const struct replay_plan *plan)
+static int replay(const struct command *command, const struct replay_plan *plan)
 {
     struct record *record = NULL;
     int failed;
 
     replay_stop_prepare();
-    if (command->record) {
-        record = record_open(command->record, &replay_probe);
-        if (!record)
-            return -1;
-    }
-    failed = replay_on_stage(command, program, plan, record);
-    if (record && record_close(record))
+    run.mode = (enum replay_mode)command->mode;
+    run.scale_ppm = command->scale_ppm;
+    replay_run_make(&run);
+    if (command->record && !(record = record_open(command->record, &replay_probe)))
+        return -1;
+    failed = enter(command) || replay_in(plan, record) ? -1 : 0;
+    if (leave(command->keep))
         failed = -1;
-    return failed;
+    return record && record_close(record) ? -1 : failed;
 }
 
 /* -- the command line --------------------------------------------------------------------------------------------- */
@@ -275,41 +219,36 @@ static int act(const struct command *command, const struct replay_program *progr
         return replay_plan_print(stdout, &plan, program, command->program);
     if (check_place(command, program) || replay_plan_allow_descriptors(&plan, program->nr_threads))
         return -1;
-    return replay(command, program, &plan);
+    run.program = program;
+    return replay(command, &plan);
 }
 
 static int load_and_act(struct command *command, char **operands)
 {
-    struct replay_program program;
-    int failed;
+    static struct replay_program program;
 
-    if (take_operands(command, operands) || replay_load(command->program, &program))
-        return -1;
-    failed = act(command, &program);
-    replay_unload(&program);
-    return failed;
+    return take_operands(command, operands) || replay_load(command->program, &program) ? -1 : act(command, &program);
 }
 
 int main(int argc, char **argv)
 {
     struct command command = {0};
     const struct opt table[] = {
-        {'o', "record", "FILE", "write the results of all operations to FILE", OPT_TEXT, &command.record, 0, 0},
-        {'m', "mode", "as-recorded|as-fast|scaled",
+        {OPT_TEXT, 'o', "record", "FILE", &command.record, 0, 0, "write the results of all operations to FILE"},
+        {OPT_CHOICE, 'm', "mode", "as-recorded|as-fast|scaled", &command.mode, 0, 0,
          "when operations begin: at the recorded times (the default); as soon\n"
          "as the thread's previous operation and the dependencies on other\n"
-         "threads have ended; or at the recorded times divided by --scale",
-         OPT_CHOICE, &command.mode, 0, 0},
-        {0, "scale", "X", "the divisor, from 0.001 to 1000000: 2.5 is faster, 0.5 slower", OPT_TEXT, &command.scale, 0,
-         0},
-        {'k', "keep", NULL, "keep the files at the end", OPT_FLAG, &command.keep, 0, 0},
-        {'n', "dry-run", NULL, "check PROGRAM and print its requirements; touch nothing", OPT_FLAG, &command.dry_run, 0,
-         0},
-        {0, "target", "PATH", "file to create and remove at the end, or block device", OPT_TEXT, &command.target, 0, 0},
-        {0, "allow-device", "PATH", "the block device again, whose contents will be lost", OPT_TEXT, &command.allowed,
-         0, 0},
-        {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},
-        {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
+         "threads have ended; or at the recorded times divided by --scale"},
+        {OPT_TEXT, 0, "scale", "X", &command.scale, 0, 0,
+         "the divisor, from 0.001 to 1000000: 2.5 is faster, 0.5 slower"},
+        {OPT_FLAG, 'k', "keep", NULL, &command.keep, 0, 0, "keep the files at the end"},
+        {OPT_FLAG, 'n', "dry-run", NULL, &command.dry_run, 0, 0,
+         "check PROGRAM and print its requirements; touch nothing"},
+        {OPT_TEXT, 0, "target", "PATH", &command.target, 0, 0, "file to create and remove at the end, or block device"},
+        {OPT_TEXT, 0, "allow-device", "PATH", &command.allowed, 0, 0,
+         "the block device again, whose contents will be lost"},
+        OPT_DESCRIBE(&command.describe),
+        OPT_HELP(&command.help),
     };
     const struct opts opts = {"[OPTION...] PROGRAM DIRECTORY", about, more, table, sizeof table / sizeof *table, NULL};
     int first = opts_parse(&opts, argc, argv), failed;

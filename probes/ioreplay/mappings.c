@@ -1,17 +1,8 @@
-#include "ioreplay/mappings.h"
+#include "ioreplay/replay.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "ioreplay/flags.h"
-#include "ioreplay/shapes.h"
 
 struct mapping {
     struct mapping *next;
@@ -123,10 +114,19 @@ static int protection_of(const struct replay_operation *operation)
     return (operation->request & (PROT_READ | PROT_WRITE)) | (operation->request & PROT_EXEC ? PROT_READ : 0);
 }
 
+/* Return MAP_ flags of a file mapping, without those that choose its address. MAP_LOCKED becomes MAP_POPULATE: the file
+ * is read in the same way, but a program cannot lock the machine's memory. */
+static int map_flags(int64_t generic)
+{
+    int flags = (int)generic & (MAP_SHARED | MAP_PRIVATE | MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE);
+
+    return generic & MAP_LOCKED ? flags | MAP_POPULATE : flags;
+}
+
 static int map(const struct replay_mappings *mappings, const struct replay_operation *operation, int file,
                struct mapping *made)
 {
-    int flags = operation->flags == RECORD_NULL_INT64 ? MAP_SHARED : replay_map_flags(operation->flags);
+    int flags = operation->flags == RECORD_NULL_INT64 ? MAP_SHARED : map_flags(operation->flags);
 
     made->protection = protection_of(operation);
     made->offset = operation->offset_bytes;
@@ -265,35 +265,19 @@ int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct 
 
 /* -- all mappings ----------------------------------------------------------------------------------------------- */
 
-static int prepare(struct replay_mappings *mappings, int32_t descriptor)
-{
-    struct mapped *mapped;
-
-    if (descriptor < 0 || mappings->items[descriptor])
-        return 0;
-    mapped = calloc(1, sizeof *mapped);
-    if (!mapped)
-        return -1;
-    pthread_rwlock_init(&mapped->lock, NULL);
-    mappings->items[descriptor] = mapped;
-    return 0;
-}
-
 struct replay_mappings *replay_mappings_make(const struct replay_program *program)
 {
     struct replay_mappings *mappings =
-        calloc(1, sizeof *mappings + (size_t)program->nr_descriptors * sizeof *mappings->items);
+        zeroed(1, sizeof *mappings + (size_t)program->nr_descriptors * sizeof *mappings->items);
 
-    if (!mappings)
-        return NULL;
     mappings->page = sysconf(_SC_PAGESIZE);
     mappings->count = program->nr_descriptors;
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
 
-        if (operation->call == CALL_MMAP && prepare(mappings, operation->descriptor)) {
-            replay_mappings_free(mappings);
-            return NULL;
+        if (operation->call == CALL_MMAP && !mappings->items[operation->descriptor]) {
+            mappings->items[operation->descriptor] = zeroed(1, sizeof(struct mapped));
+            pthread_rwlock_init(&mappings->items[operation->descriptor]->lock, NULL);
         }
     }
     catch_bus_errors();
@@ -312,7 +296,7 @@ static void free_mapped(struct mapped *mapped)
 
 void replay_mappings_free(struct replay_mappings *mappings)
 {
-    for (uint32_t number = 0; mappings && number < mappings->count; number++)
+    for (uint32_t number = 0; number < mappings->count; number++)
         if (mappings->items[number])
             free_mapped(mappings->items[number]);
     free(mappings);

@@ -1,37 +1,21 @@
-#include "ioreplay/order.h"
+#include "ioreplay/replay.h"
 
-#include <limits.h>
 #include <linux/futex.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Flag in the number of pending operations: a thread sleeps until it is 0. */
 #define SLEEPS 0x80000000u
 
-int replay_order_make(struct replay_order *order, const struct replay_program *program)
+void replay_order_make(struct replay_order *order, const struct replay_program *program)
 {
     order->dependencies = program->dependencies;
-    order->pending = calloc(program->nr_operations + (size_t)1, sizeof *order->pending);
-    order->first = calloc(program->nr_operations + (size_t)1, sizeof *order->first);
-    if (!order->pending || !order->first) {
-        replay_order_free(order);
-        return -1;
-    }
+    order->pending = zeroed(program->nr_operations, sizeof *order->pending);
+    order->first = zeroed(program->nr_operations + (size_t)1, sizeof *order->first);
     for (uint32_t index = 0; index < program->nr_dependencies; index++) {
         order->pending[program->dependencies[index].operation]++;
         order->first[program->dependencies[index].after + 1]++;
     }
     for (uint32_t operation = 0; operation < program->nr_operations; operation++)
         order->first[operation + 1] += order->first[operation];
-    return 0;
-}
-
-void replay_order_free(struct replay_order *order)
-{
-    free(order->pending);
-    free(order->first);
-    *order = (struct replay_order){0};
 }
 
 bool replay_order_ready(struct replay_order *order, uint32_t operation)

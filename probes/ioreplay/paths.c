@@ -1,13 +1,7 @@
 /* Calls of a replay that take paths. */
-#include "ioreplay/sandbox.h"
+#include "ioreplay/replay.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define PERMISSIONS 0777
 
@@ -22,7 +16,8 @@
 /* Enough attempts against other processes that create and remove the same file. */
 #define TRIES 64
 
-/* -- results ---------------------------------------------------------------------------------------------------- */
+/* The recorded times are not part of a program; setting the current time costs the same. */
+static const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
 
 struct number {
     char text[12];
@@ -37,52 +32,9 @@ static struct number number(int descriptor)
     return number;
 }
 
-static int answer(int result)
+mode_t replay_mode(const struct replay_operation *operation, mode_t otherwise)
 {
-    return result < 0 ? -errno : result;
-}
-
-/* Return the result of a call on `node`, and close it. */
-static int answer_and_close(int node, int result)
-{
-    int error = answer(result);
-
-    close(node);
-    return error;
-}
-
-static int reopen(const struct sandbox *sandbox, int node, int flags, mode_t mode)
-{
-    int opened;
-
-    do {
-        opened = openat(sandbox->descriptors, number(node).text, flags | O_CLOEXEC, mode & PERMISSIONS);
-    } while (opened < 0 && errno == EINTR);
-    return answer(opened);
-}
-
-/* Directory and name of an entry to create or remove. */
-struct place {
-    int parent;
-    const char *name;
-};
-
-/* Find the directory and name of a path. `of_top` is the error for the top directory itself. */
-static int find_place(const struct sandbox *sandbox, const char *path, int of_top, struct place *place)
-{
-    place->parent = beneath_parent(&sandbox->beneath, path, &place->name);
-    if (place->parent == -EBUSY)
-        return of_top;
-    return place->parent < 0 ? place->parent : 0;
-}
-
-/* Return the result of a call in `place`, and release it. */
-static int answer_and_release(const struct sandbox *sandbox, const struct place *place, int result)
-{
-    int error = answer(result);
-
-    beneath_release(&sandbox->beneath, place->parent);
-    return error;
+    return operation->mode == RECORD_NULL_INT32 ? otherwise : (mode_t)operation->mode & PERMISSIONS;
 }
 
 /* -- open --------------------------------------------------------------------------------------------------------- */
@@ -105,19 +57,26 @@ static int open_node(const struct sandbox *sandbox, const char *path, int flags,
     if (node < 0)
         return node;
     result = check_kind(node, flags);
+    flags = (flags & OPENING) | O_CLOEXEC;
     if (!result)
-        result = reopen(sandbox, node, flags & OPENING, mode);
+        do
+            result = (int)or_errno(openat(sandbox->descriptors, number(node).text, flags, mode & PERMISSIONS));
+        while (result == -EINTR);
     close(node);
     return result;
 }
 
 static int open_new(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
 {
-    struct place at;
-    int error = find_place(sandbox, path, -EISDIR, &at);
+    const char *name;
+    int parent = beneath_parent(&sandbox->beneath, path, &name), opened;
 
-    flags |= O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    return error ? error : answer_and_release(sandbox, &at, openat(at.parent, at.name, flags, mode & PERMISSIONS));
+    if (parent < 0)
+        return parent == -EBUSY ? -EISDIR : parent;
+    opened = openat(parent, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & PERMISSIONS);
+    opened = (int)or_errno(opened);
+    beneath_release(&sandbox->beneath, parent);
+    return opened;
 }
 
 int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
@@ -138,67 +97,100 @@ int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mod
     return opened;
 }
 
-int sandbox_truncate(const struct sandbox *sandbox, const char *path, off_t length)
-{
-    int file = sandbox_open(sandbox, path, O_WRONLY, 0);
-
-    return file < 0 ? file : answer_and_close(file, ftruncate(file, length));
-}
-
-/* -- files ------------------------------------------------------------------------------------------------------ */
-
-int sandbox_stat(const struct sandbox *sandbox, const char *path, struct stat *about)
-{
-    int node = beneath_find(&sandbox->beneath, path, true);
-
-    return node < 0 ? node : answer_and_close(node, fstat(node, about));
-}
+/* -- existing files ----------------------------------------------------------------------------------------------- */
 
 /* Kernels before Linux 5.8 lack AT_EMPTY_PATH here and need the name of the file. */
-int sandbox_access(const struct sandbox *sandbox, const char *path, int mode)
+static int can_access(const struct sandbox *sandbox, int node, int mode)
 {
-    int node = beneath_find(&sandbox->beneath, path, false), result;
+    int result = (int)syscall(SYS_faccessat2, node, "", mode, AT_EMPTY_PATH);
 
-    if (node < 0)
-        return node;
-    result = (int)syscall(SYS_faccessat2, node, "", mode, AT_EMPTY_PATH);
-    if (result < 0 && errno == ENOSYS)
-        result = faccessat(sandbox->descriptors, number(node).text, mode, 0);
-    return answer_and_close(node, result);
+    return result < 0 && errno == ENOSYS ? faccessat(sandbox->descriptors, number(node).text, mode, 0) : result;
 }
 
 /* With an empty path, readlinkat returns ENOENT for anything but a link. */
-ssize_t sandbox_readlink(const struct sandbox *sandbox, const char *path, char *target, size_t room)
+static int64_t read_link(int node, int64_t bytes)
 {
-    int node = beneath_find(&sandbox->beneath, path, true);
-    ssize_t length;
+    char target[PATH_MAX];
+    int64_t length = or_errno(readlinkat(node, "", target, bytes > 0 && bytes < PATH_MAX ? (size_t)bytes : PATH_MAX));
 
-    if (node < 0)
-        return node;
-    length = readlinkat(node, "", target, room);
-    if (length < 0)
-        length = errno == ENOENT ? -EINVAL : -errno;
-    close(node);
-    return length;
+    return length == -ENOENT ? -EINVAL : length;
+}
+
+/* Refuse a symbolic link: stat would follow it, and links are not followed. */
+static int64_t do_stat(int node, bool link)
+{
+    struct stat about;
+
+    if (fstat(node, &about) < 0)
+        return -errno;
+    return !link && S_ISLNK(about.st_mode) ? -ELOOP : 0;
+}
+
+static int64_t truncate_file(const struct sandbox *sandbox, const char *path, int64_t length)
+{
+    int file = sandbox_open(sandbox, path, O_WRONLY, 0);
+    int64_t result = file < 0 ? file : or_errno(ftruncate(file, length));
+
+    close_file(file);
+    return result;
+}
+
+/* Find the directory of a new name after the file, as the kernel does. */
+static int64_t link_node(const struct sandbox *sandbox, int node, const char *path)
+{
+    const char *name;
+    int parent = beneath_parent(&sandbox->beneath, path, &name);
+    int64_t result;
+
+    if (parent < 0)
+        return parent == -EBUSY ? -EEXIST : parent;
+    result = or_errno(linkat(sandbox->descriptors, number(node).text, parent, name, AT_SYMLINK_FOLLOW));
+    beneath_release(&sandbox->beneath, parent);
+    return result;
 }
 
 /* Before Linux 3.12 fstatfs rejects O_PATH descriptors. All files below the directory are on its filesystem. */
-int sandbox_statfs(const struct sandbox *sandbox, const char *path, struct statfs *about)
+static int64_t call_on_node(const struct sandbox *sandbox, const struct replay_operation *operation, int node,
+                            const char *path2)
 {
-    int node = beneath_find(&sandbox->beneath, path, false);
+    struct statfs filesystem;
 
-    return node < 0 ? node : answer_and_close(node, fstatfs(sandbox->beneath.directory, about));
+    switch (operation->call) {
+    case CALL_STAT:
+    case CALL_LSTAT:
+        return do_stat(node, operation->call == CALL_LSTAT);
+    case CALL_ACCESS:
+        return or_errno(can_access(sandbox, node, operation->request));
+    case CALL_READLINK:
+        return read_link(node, operation->bytes);
+    case CALL_STATFS:
+        return or_errno(fstatfs(sandbox->beneath.directory, &filesystem));
+    case CALL_CHMOD:
+        return or_errno(fchmodat(sandbox->descriptors, number(node).text, replay_mode(operation, 0600), 0));
+    case CALL_UTIMENS:
+        return or_errno(utimensat(sandbox->descriptors, number(node).text, now, 0));
+    default:
+        return link_node(sandbox, node, path2);
+    }
+}
+
+static int64_t call_with_file(const struct sandbox *sandbox, const struct replay_operation *operation, const char *path,
+                              const char *path2)
+{
+    bool link = operation->call != CALL_ACCESS && operation->call != CALL_STATFS && operation->call != CALL_CHMOD;
+    int node =
+        operation->call == CALL_CHMOD && !strcmp(path, ".") ? -EPERM : beneath_find(&sandbox->beneath, path, link);
+    int64_t result = node < 0 ? node : call_on_node(sandbox, operation, node, path2);
+
+    close_file(node);
+    return result;
 }
 
 int sandbox_chmod(const struct sandbox *sandbox, const char *path, mode_t mode)
 {
-    int node;
+    const struct replay_operation operation = {.call = CALL_CHMOD, .mode = (int32_t)mode};
 
-    if (!strcmp(path, "."))
-        return -EPERM;
-    node = beneath_find(&sandbox->beneath, path, false);
-    return node < 0 ? node
-                    : answer_and_close(node, fchmodat(sandbox->descriptors, number(node).text, mode & PERMISSIONS, 0));
+    return (int)call_with_file(sandbox, &operation, path, NULL);
 }
 
 int sandbox_fchmod(const struct sandbox *sandbox, int descriptor, mode_t mode)
@@ -209,86 +201,68 @@ int sandbox_fchmod(const struct sandbox *sandbox, int descriptor, mode_t mode)
         return -errno;
     if (about.st_dev == sandbox->about.st_dev && about.st_ino == sandbox->about.st_ino)
         return -EPERM;
-    return answer(fchmod(descriptor, mode & PERMISSIONS));
+    return (int)or_errno(fchmod(descriptor, mode & PERMISSIONS));
 }
 
-int sandbox_utimens(const struct sandbox *sandbox, const char *path, const struct timespec times[2])
+/* -- names -------------------------------------------------------------------------------------------------------- */
+
+static int64_t call_with_name(const struct sandbox *sandbox, const struct replay_operation *operation, const char *path,
+                              const char *path2)
 {
-    int node = beneath_find(&sandbox->beneath, path, true);
+    bool removes = operation->call == CALL_UNLINK || operation->call == CALL_RMDIR;
+    const char *name;
+    int parent = beneath_parent(&sandbox->beneath, path, &name);
+    int64_t result;
 
-    return node < 0 ? node : answer_and_close(node, utimensat(sandbox->descriptors, number(node).text, times, 0));
-}
-
-/* -- names ------------------------------------------------------------------------------------------------------ */
-
-int sandbox_mkdir(const struct sandbox *sandbox, const char *path, mode_t mode)
-{
-    struct place at;
-    int error = find_place(sandbox, path, -EEXIST, &at);
-
-    return error ? error : answer_and_release(sandbox, &at, mkdirat(at.parent, at.name, mode & PERMISSIONS));
-}
-
-static int remove_name(const struct sandbox *sandbox, const char *path, int flags)
-{
-    struct place at;
-    int error = find_place(sandbox, path, -EBUSY, &at);
-
-    return error ? error : answer_and_release(sandbox, &at, unlinkat(at.parent, at.name, flags));
-}
-
-int sandbox_rmdir(const struct sandbox *sandbox, const char *path)
-{
-    return remove_name(sandbox, path, AT_REMOVEDIR);
-}
-
-int sandbox_unlink(const struct sandbox *sandbox, const char *path)
-{
-    return remove_name(sandbox, path, 0);
-}
-
-int sandbox_symlink(const struct sandbox *sandbox, const char *target, const char *path)
-{
-    struct place at;
-    int error = find_place(sandbox, path, -EEXIST, &at);
-
-    return error ? error : answer_and_release(sandbox, &at, symlinkat(target, at.parent, at.name));
-}
-
-/* RENAME_WHITEOUT is rejected because it creates a device. Kernels before 3.15 have only renameat. */
-int sandbox_rename(const struct sandbox *sandbox, const char *path, const char *path2, unsigned int flags)
-{
-    struct place from, to;
-    int error = flags & ~RENAMING ? -EINVAL : find_place(sandbox, path, -EBUSY, &from), result;
-
-    if (error)
-        return error;
-    error = find_place(sandbox, path2, -EBUSY, &to);
-    if (error) {
-        beneath_release(&sandbox->beneath, from.parent);
-        return error;
-    }
-    if (flags)
-        result = (int)syscall(SYS_renameat2, from.parent, from.name, to.parent, to.name, flags);
+    if (parent < 0)
+        return parent == -EBUSY && !removes ? -EEXIST : parent;
+    if (removes)
+        result = or_errno(unlinkat(parent, name, operation->call == CALL_RMDIR ? AT_REMOVEDIR : 0));
+    else if (operation->call == CALL_MKDIR)
+        result = or_errno(mkdirat(parent, name, replay_mode(operation, 0700)));
     else
-        result = renameat(from.parent, from.name, to.parent, to.name);
-    result = answer_and_release(sandbox, &from, result);
-    beneath_release(&sandbox->beneath, to.parent);
+        result = or_errno(symlinkat(path2, parent, name));
+    beneath_release(&sandbox->beneath, parent);
     return result;
 }
 
-/* Finds the file before the directory of its new name, as the kernel does. */
-int sandbox_link(const struct sandbox *sandbox, const char *path, const char *path2)
+/* RENAME_WHITEOUT is rejected because it creates a device. Kernels before 3.15 have only renameat. */
+static int64_t rename_file(const struct sandbox *sandbox, const char *path, const char *path2, unsigned int flags)
 {
-    struct place at;
-    int node = beneath_find(&sandbox->beneath, path, true), error;
+    const char *name, *name2;
+    int parent = flags & ~RENAMING ? -EINVAL : beneath_parent(&sandbox->beneath, path, &name), parent2;
+    int64_t result;
 
-    if (node < 0)
-        return node;
-    error = find_place(sandbox, path2, -EEXIST, &at);
-    if (!error)
-        error = answer_and_release(
-            sandbox, &at, linkat(sandbox->descriptors, number(node).text, at.parent, at.name, AT_SYMLINK_FOLLOW));
-    close(node);
-    return error;
+    if (parent < 0)
+        return parent;
+    result = parent2 = beneath_parent(&sandbox->beneath, path2, &name2);
+    if (parent2 >= 0) {
+        result = or_errno(flags ? (int)syscall(SYS_renameat2, parent, name, parent2, name2, flags)
+                                : renameat(parent, name, parent2, name2));
+        beneath_release(&sandbox->beneath, parent2);
+    }
+    beneath_release(&sandbox->beneath, parent);
+    return result;
+}
+
+int64_t sandbox_do(const struct sandbox *sandbox, const struct replay_program *program,
+                   const struct replay_operation *operation)
+{
+    const char *path = program->strings[operation->path];
+    const char *path2 = operation->path2 == REPLAY_NONE ? NULL : program->strings[operation->path2];
+
+    switch (operation->call) {
+    case CALL_TRUNCATE:
+        return truncate_file(sandbox, path, operation->bytes);
+    case CALL_RENAME:
+        return rename_file(sandbox, path, path2,
+                           operation->flags == RECORD_NULL_INT64 ? 0 : (unsigned)operation->flags);
+    case CALL_MKDIR:
+    case CALL_RMDIR:
+    case CALL_UNLINK:
+    case CALL_SYMLINK:
+        return call_with_name(sandbox, operation, path, path2);
+    default:
+        return call_with_file(sandbox, operation, path, path2);
+    }
 }

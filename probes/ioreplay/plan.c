@@ -1,15 +1,9 @@
-#include "ioreplay/plan.h"
+#include "ioreplay/replay.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/utf8.h"
 #include "common/words.h"
-#include "ioreplay/target.h"
 
 /* Descriptors of the process itself. */
 #define OTHER_DESCRIPTORS 64
@@ -41,41 +35,24 @@ void replay_plan_make(struct replay_plan *plan, const struct replay_program *pro
     plan->files_bytes = program->is_device ? replay_target_needs(program) : replay_files_bytes(program);
 }
 
-/* Raise the soft limit, and as root also the hard limit. */
-static void raise_limit(rlim_t wanted)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return;
-    if (limit.rlim_max >= wanted || setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, wanted}) < 0)
-        files_allow_most();
-}
-
-/* Grow the kernel's table of open files in advance. With several threads, growing waits for a grace period
- * (synchronize_rcu in fs/file.c). This takes milliseconds and would be measured in an open of the program. */
-static void grow_table(rlim_t files)
-{
-    int last = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)files - 1);
-
-    if (last >= 0)
-        close(last);
-}
-
 int replay_plan_allow_descriptors(const struct replay_plan *plan, uint32_t nr_threads)
 {
     rlim_t needed = (rlim_t)plan->descriptors + OTHER_DESCRIPTORS;
     rlim_t wanted = needed + (rlim_t)nr_threads * CALL_DESCRIPTORS;
     struct rlimit limit;
 
-    raise_limit(wanted);
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return 0;
+    /* Raise the soft limit, and as root also the hard limit. */
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max >= wanted || setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, wanted}) < 0)
+        files_allow_most();
+    getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < needed)
         return print_error("the program has %" PRId64 " files open at once, and this process may have %" PRIu64
                            "; raise the limit to %" PRIu64 " (ulimit -n)",
                            plan->descriptors, (uint64_t)limit.rlim_cur, (uint64_t)needed);
-    grow_table(wanted < limit.rlim_cur ? wanted : limit.rlim_cur);
+    /* Grow the kernel's table of open files in advance. With several threads, growing waits for a grace period
+     * (synchronize_rcu in fs/file.c). This takes milliseconds and would be measured in an open of the program. */
+    close_file(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)(wanted < limit.rlim_cur ? wanted : limit.rlim_cur) - 1));
     return 0;
 }
 

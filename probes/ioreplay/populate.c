@@ -1,17 +1,9 @@
 /* Creates the files that exist at the start of a replay program. */
-#include "ioreplay/sandbox.h"
+#include "ioreplay/replay.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/falloc.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
-#include "common/errors.h"
-#include "common/files.h"
 #include "common/page_cache.h"
 
 struct populating {
@@ -111,17 +103,21 @@ static int make_file(struct populating *populating, const struct replay_file *fi
 
 static int make_name(const struct populating *populating, const struct replay_file *file)
 {
-    const struct replay_program *program = populating->program;
-    const char *path = path_of(populating, file);
-    int error = 0;
+    struct replay_operation make = {.call = CALL_MKDIR, .path = file->path, .path2 = file->target, .mode = 0700};
+    int64_t error;
 
-    if (file->kind == KIND_SYMLINK)
-        error = sandbox_symlink(populating->sandbox, program->strings[file->target], path);
-    else if (file->kind == KIND_FILE)
-        error = sandbox_link(populating->sandbox, path_of(populating, &program->files[file->first]), path);
-    else if (strcmp(path, "."))
-        error = sandbox_mkdir(populating->sandbox, path, 0700);
-    return error < 0 ? fail(populating, file, "it cannot be made", error) : 0;
+    if (file->kind == KIND_DIRECTORY && !strcmp(path_of(populating, file), "."))
+        return 0;
+    make.flags = RECORD_NULL_INT64;
+    if (file->kind == KIND_SYMLINK) {
+        make.call = CALL_SYMLINK;
+    } else if (file->kind == KIND_FILE) {
+        make.call = CALL_LINK;
+        make.path = populating->program->files[file->first].path;
+        make.path2 = file->path;
+    }
+    error = sandbox_do(populating->sandbox, populating->program, &make);
+    return error < 0 ? fail(populating, file, "it cannot be made", (int)error) : 0;
 }
 
 static int make_all(struct populating *populating)

@@ -1,19 +1,9 @@
 #include "ioreplay/program.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "common/crc.h"
-#include "common/errors.h"
-#include "common/files.h"
-#include "ioreplay/beneath.h"
-#include "ioreplay/sha256.h"
-#include "ioreplay/shapes.h"
+#include "ioreplay/replay.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "programs are little-endian and used as they lie in the file"
@@ -71,9 +61,9 @@ static int check(const struct loader *loader, const char *table, uint32_t number
 }
 
 /* Return whether it is an ID below `count`, or none. */
-static bool is_number(int32_t number, uint32_t count)
+static bool is_id(int32_t id, uint32_t count)
 {
-    return number == REPLAY_NONE || (number >= 0 && (uint32_t)number < count);
+    return id == REPLAY_NONE || (id >= 0 && (uint32_t)id < count);
 }
 
 static bool is_mode(int32_t mode)
@@ -81,70 +71,38 @@ static bool is_mode(int32_t mode)
     return mode == RECORD_NULL_INT32 || (mode >= 0 && mode <= MOST_MODE);
 }
 
-/* Return whether it is a valid path or none. A path that is too long is an error of the call instead. */
-static bool is_path(const struct replay_program *program, int32_t path)
-{
-    int error = path == REPLAY_NONE ? 0 : beneath_check(program->strings[path]);
-
-    return !error || error == -ENAMETOOLONG;
-}
-
-/* -- files --------------------------------------------------------------------------------------------------------- */
-
-static const char *wrong_in_name(const struct replay_program *program, const struct replay_file *file)
-{
-    const struct replay_file *first;
-
-    if (file->first < 0 || file->first >= file - program->files)
-        return "an earlier row with the first name of the file";
-    first = &program->files[file->first];
-    if (file->kind != KIND_FILE || first->kind != KIND_FILE || first->first != REPLAY_NONE)
-        return "an earlier row with the first name of the file";
-    return file->size_bytes == first->size_bytes ? NULL : "the size that it has under its first name";
-}
+/* -- rows: each function returns what was expected instead, or NULL ---------------------------------------------- */
 
 static const char *wrong_in_file(const struct replay_program *program, const struct replay_file *file)
 {
-    if (file->kind >= REPLAY_KINDS)
-        return "a file, a directory or a link";
-    if (file->path == REPLAY_NONE || !is_number(file->path, program->nr_strings) ||
-        !is_number(file->target, program->nr_strings))
-        return "the number of a path";
-    if (!is_path(program, file->path))
-        return "a path from the root without “..” and empty parts";
-    if ((file->target != REPLAY_NONE) != (file->kind == KIND_SYMLINK))
-        return "a target of each link, and of nothing else";
-    if (file->size_bytes != RECORD_NULL_INT64 &&
-        (file->size_bytes < 0 || (file->size_bytes > 0 && file->kind != KIND_FILE)))
-        return "a size of 0 or more, and of files only";
-    if (!is_mode(file->mode))
-        return "a mode from 0 to 07777";
-    return file->first == REPLAY_NONE ? NULL : wrong_in_name(program, file);
+    const struct replay_file *first;
+
+    if (file->kind >= REPLAY_KINDS || file->path == REPLAY_NONE || !is_id(file->path, program->nr_strings) ||
+        !is_id(file->target, program->nr_strings) || (file->target != REPLAY_NONE) != (file->kind == KIND_SYMLINK))
+        return "a file, a directory or a link, with the number of its path and of the link's target";
+    if ((file->size_bytes != RECORD_NULL_INT64 && file->size_bytes < 0) ||
+        (file->size_bytes > 0 && file->kind != KIND_FILE) || !is_mode(file->mode))
+        return "a size of 0 or more, and of files only, and a mode from 0 to 07777";
+    if (file->first == REPLAY_NONE)
+        return NULL;
+    first = file->first >= 0 && file->first < file - program->files ? &program->files[file->first] : NULL;
+    return first && file->kind == KIND_FILE && replay_is_file(first) && file->size_bytes == first->size_bytes
+               ? NULL
+               : "an earlier row with the first name of the file and the same size";
 }
 
-/* -- operations ---------------------------------------------------------------------------------------------------- */
-
-static const char *wrong_in_references(const struct replay_program *program, const struct replay_operation *operation)
+static bool has_references(const struct replay_program *program, const struct replay_operation *operation)
 {
     const struct replay_shape *shape = &replay_shapes[operation->call];
+    bool has_file = operation->descriptor != REPLAY_NONE ||
+                    (shape->path == MAY ? operation->path : operation->descriptor2) != REPLAY_NONE;
 
-    if (!is_number(operation->path, program->nr_strings) || !is_number(operation->path2, program->nr_strings))
-        return "the number of a path";
-    if (!is_number(operation->descriptor, program->nr_descriptors) ||
-        !is_number(operation->descriptor2, program->nr_descriptors))
-        return "the number of a descriptor";
-    if (shape->descriptor >= MUST && operation->descriptor == REPLAY_NONE)
-        return "a descriptor of such a call";
-    if ((shape->path == MUST && operation->path == REPLAY_NONE) || !is_path(program, operation->path))
-        return "a path from the root without “..” and empty parts";
-    if (shape->path2 == MUST && operation->path2 == REPLAY_NONE)
-        return "a second path of such a call";
-    if (operation->call != CALL_SYMLINK && !is_path(program, operation->path2))
-        return "a second path from the root without “..” and empty parts";
-    if (shape->descriptor == MAY && operation->descriptor == REPLAY_NONE &&
-        (shape->path == MAY ? operation->path : operation->descriptor2) == REPLAY_NONE)
-        return "a file of such a call";
-    return NULL;
+    return is_id(operation->path, program->nr_strings) && is_id(operation->path2, program->nr_strings) &&
+           is_id(operation->descriptor, program->nr_descriptors) &&
+           is_id(operation->descriptor2, program->nr_descriptors) &&
+           (shape->descriptor < MUST || operation->descriptor != REPLAY_NONE) &&
+           (shape->path != MUST || operation->path != REPLAY_NONE) &&
+           (shape->path2 != MUST || operation->path2 != REPLAY_NONE) && (shape->descriptor != MAY || has_file);
 }
 
 /* Return whether offset and length are not negative and their sum does not overflow. */
@@ -152,85 +110,58 @@ static bool is_range(int64_t offset, int64_t bytes)
 {
     int64_t end;
 
-    if (offset == RECORD_NULL_INT64)
-        return true;
-    return offset >= 0 && !__builtin_add_overflow(offset, bytes == RECORD_NULL_INT64 ? 0 : bytes, &end);
+    return offset == RECORD_NULL_INT64 ||
+           (offset >= 0 && !__builtin_add_overflow(offset, bytes == RECORD_NULL_INT64 ? 0 : bytes, &end));
 }
 
-static const char *wrong_in_values(const struct replay_operation *operation)
+static bool has_range(const struct replay_operation *operation)
+{
+    const struct replay_shape *shape = &replay_shapes[operation->call];
+    int64_t bytes = operation->bytes;
+
+    if (bytes == RECORD_NULL_INT64 ? shape->size != SIZE_NONE
+                                   : bytes < 0 || (shape->size == SIZE_MOVED && bytes > MOVED_BYTES))
+        return false;
+    if (shape->offset == MUST && operation->offset_bytes == RECORD_NULL_INT64)
+        return false;
+    return operation->call == CALL_LSEEK ||
+           (is_range(operation->offset_bytes, bytes) && is_range(operation->offset2_bytes, bytes));
+}
+
+static bool has_flags(const struct replay_operation *operation)
 {
     const struct replay_shape *shape = &replay_shapes[operation->call];
 
-    if (shape->size != SIZE_NONE && operation->bytes == RECORD_NULL_INT64)
-        return "bytes of such a call";
-    if (operation->bytes != RECORD_NULL_INT64 &&
-        (operation->bytes < 0 || (shape->size == SIZE_MOVED && operation->bytes > MOVED_BYTES)))
-        return "0 or more bytes, and at most 1 GiB in reads and writes";
-    if (shape->offset == MUST && operation->offset_bytes == RECORD_NULL_INT64)
-        return "an offset of such a call";
-    if (operation->call != CALL_LSEEK &&
-        (!is_range(operation->offset_bytes, operation->bytes) || !is_range(operation->offset2_bytes, operation->bytes)))
-        return "an offset of 0 or more that ends before 2^63";
-    if (operation->flags != RECORD_NULL_INT64 && (operation->flags & ~shape->flags) != 0)
-        return "no flags but those of such a call";
-    if (shape->request && (operation->request < 0 || operation->request > shape->request))
-        return "a request of such a call";
-    if (!is_mode(operation->mode))
-        return "a mode from 0 to 07777";
-    return NULL;
+    return (operation->flags == RECORD_NULL_INT64 || !(operation->flags & ~shape->flags)) &&
+           (!shape->request || (operation->request >= 0 && operation->request <= shape->request)) &&
+           is_mode(operation->mode);
 }
 
 static const char *wrong_in_operation(const struct replay_program *program, uint32_t number)
 {
     const struct replay_operation *operation = &program->operations[number];
-    const char *wrong;
 
-    if (operation->call >= REPLAY_CALLS)
-        return "a known call";
+    if (operation->call >= REPLAY_CALLS || operation->inserted > 1 || operation->failed < -1 || operation->failed > 1)
+        return "a known call, and 0 or 1 for inserted and failed";
     if (program->is_device && !replay_shapes[operation->call].is_for_device)
         return "an operation that a block device supports";
-    if (operation->inserted > 1 || operation->failed < -1 || operation->failed > 1)
-        return "0 or 1 for inserted and failed";
     if (operation->ts_ns < (number ? operation[-1].ts_ns : 0) || operation->ts_ns > program->duration_ns)
         return "a time from that of the operation before to the end";
-    wrong = wrong_in_references(program, operation);
-    return wrong ? wrong : wrong_in_values(operation);
-}
-
-/* -- threads and their order --------------------------------------------------------------------------------------- */
-
-static int group_by_thread(const struct loader *loader)
-{
-    struct replay_program *program = loader->program;
-    uint32_t *first = program->thread_first = zeroed((size_t)program->nr_threads + 1, sizeof *first);
-
-    program->thread_operations = zeroed(program->nr_operations, sizeof *program->thread_operations);
-    for (uint32_t number = 0; number < program->nr_operations; number++) {
-        const struct replay_operation *operation = &program->operations[number];
-
-        if (operation->thread < 0 || (uint32_t)operation->thread >= program->nr_threads)
-            return check(loader, "operation", number, "the number of a thread");
-        if (operation->index != first[operation->thread + 1]++)
-            return check(loader, "operation", number, "its number among those of its thread");
-    }
-    for (uint32_t thread = 0; thread < program->nr_threads; thread++)
-        first[thread + 1] += first[thread];
-    for (uint32_t number = 0; number < program->nr_operations; number++) {
-        const struct replay_operation *operation = &program->operations[number];
-
-        program->thread_operations[first[operation->thread] + operation->index] = number;
-    }
-    return 0;
+    if (!has_references(program, operation))
+        return "the numbers of the descriptors and paths of such a call";
+    if (!has_range(operation))
+        return "0 or more bytes, at most 1 GiB in reads and writes, and an offset of 0 or more that ends before 2^63";
+    return has_flags(operation) ? NULL : "the flags and request of such a call, and a mode from 0 to 07777";
 }
 
 static const char *wrong_in_dependency(const struct replay_program *program, uint32_t number)
 {
     const struct replay_dependency *dependency = &program->dependencies[number];
 
-    if (dependency->operation >= program->nr_operations || dependency->after >= dependency->operation)
-        return "the number of an operation and that of one before it";
-    return number && dependency[-1].after > dependency->after ? "an entry that sorts after the previous dependency"
-                                                              : NULL;
+    return dependency->operation < program->nr_operations && dependency->after < dependency->operation &&
+                   (!number || dependency[-1].after <= dependency->after)
+               ? NULL
+               : "the number of an operation and that of one before it, sorted by the latter";
 }
 
 static int check_rows(const struct loader *loader)
@@ -248,6 +179,30 @@ static int check_rows(const struct loader *loader)
     for (uint32_t number = 0; number < program->nr_dependencies; number++)
         if (check(loader, "dependency", number, wrong_in_dependency(program, number)))
             return -1;
+    return 0;
+}
+
+static int group_by_thread(const struct loader *loader)
+{
+    struct replay_program *program = loader->program;
+    uint32_t *first = program->thread_first = zeroed((size_t)program->nr_threads + 1, sizeof *first);
+
+    program->thread_operations = zeroed(program->nr_operations, sizeof *program->thread_operations);
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        const struct replay_operation *operation = &program->operations[number];
+
+        if (operation->thread < 0 || (uint32_t)operation->thread >= program->nr_threads ||
+            operation->index != first[operation->thread + 1]++)
+            return check(loader, "operation", number,
+                         "the number of a thread and its number among those of the thread");
+    }
+    for (uint32_t thread = 0; thread < program->nr_threads; thread++)
+        first[thread + 1] += first[thread];
+    for (uint32_t number = 0; number < program->nr_operations; number++) {
+        const struct replay_operation *operation = &program->operations[number];
+
+        program->thread_operations[first[operation->thread] + operation->index] = number;
+    }
     return 0;
 }
 
@@ -344,22 +299,10 @@ int replay_load(const char *path, struct replay_program *program)
 {
     struct loader loader = {.path = path, .program = program};
 
-    memset(program, 0, sizeof *program);
-    if (read_file(&loader) || read_header(&loader) || find_tables(&loader) || find_strings(&loader) ||
-        group_by_thread(&loader) || check_rows(&loader)) {
-        replay_unload(program);
-        return -1;
-    }
-    return 0;
-}
-
-void replay_unload(struct replay_program *program)
-{
-    free(program->thread_operations);
-    free(program->thread_first);
-    free(program->strings);
-    free(program->data);
-    memset(program, 0, sizeof *program);
+    return read_file(&loader) || read_header(&loader) || find_tables(&loader) || find_strings(&loader) ||
+                   group_by_thread(&loader) || check_rows(&loader)
+               ? -1
+               : 0;
 }
 
 int64_t replay_files_bytes(const struct replay_program *program)

@@ -5,10 +5,6 @@
  * program are valid. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "common/record.h"
 
 /* In the order of the values of operations.call in schemas/. */
@@ -142,7 +138,6 @@ struct replay_program {
 
 /* program.c: read and check the file. Returns -1 after printing an error (file, row, expectation). */
 int replay_load(const char *path, struct replay_program *program);
-void replay_unload(struct replay_program *program);
 
 /* Return the bytes of all files at the start. */
 int64_t replay_files_bytes(const struct replay_program *program);

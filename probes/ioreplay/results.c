@@ -1,93 +1,76 @@
-#include "ioreplay/results.h"
-
-#include <inttypes.h>
-#include <string.h>
-
-#include "ioreplay/shapes.h"
+#include "ioreplay/replay.h"
 
 /* -- comparison and sums ------------------------------------------------------------------------------------------ */
 
-const char *const replay_divergence_names[REPLAY_DIVERGENCES] = {
-    [DIVERGENCE_NONE] = "none",           [DIVERGENCE_UNKNOWN] = "unknown", [DIVERGENCE_FAILED] = "failed",
-    [DIVERGENCE_SUCCEEDED] = "succeeded", [DIVERGENCE_ERROR] = "error",     [DIVERGENCE_BYTES] = "bytes",
-};
+/* As in schemas/replay_ops.json and schemas/replay_runs.json. */
+enum divergence { NONE, UNKNOWN, FAILED, SUCCEEDED, ERROR, BYTES, DIVERGENCES };
+static const char *const divergences[] = {"none", "unknown", "failed", "succeeded", "error", "bytes"};
+static const char *const modes[] = {"as_recorded", "as_fast", "scaled"};
 
-/* Return whether the result is a number of bytes or a position, and not only success. */
+/* Return whether the result is a number of bytes or a position, and not only success. The bytes of getdents are not
+ * compared: they depend on the filesystem and on other entries of the directory. */
 static bool returns_number(const struct replay_operation *operation)
 {
     return operation->call == CALL_LSEEK || operation->call == CALL_READLINK ||
            replay_moves(operation) != MOVES_NOTHING;
 }
 
-enum replay_divergence replay_compare(const struct replay_operation *operation, int64_t result)
+/* Compare a result with the recorded one, as defined in schemas/replay_ops.json. */
+static enum divergence compare(const struct replay_operation *operation, int64_t result)
 {
     if (operation->failed < 0)
-        return DIVERGENCE_UNKNOWN;
+        return UNKNOWN;
     if (operation->failed && result >= 0)
-        return DIVERGENCE_SUCCEEDED;
+        return SUCCEEDED;
     if (!operation->failed && result < 0)
-        return DIVERGENCE_FAILED;
+        return FAILED;
     if (!operation->failed && !returns_number(operation))
-        return DIVERGENCE_NONE;
+        return NONE;
     if (operation->result == RECORD_NULL_INT64)
-        return DIVERGENCE_UNKNOWN;
+        return UNKNOWN;
     if (operation->result == result)
-        return DIVERGENCE_NONE;
-    return operation->failed ? DIVERGENCE_ERROR : DIVERGENCE_BYTES;
+        return NONE;
+    return operation->failed ? ERROR : BYTES;
 }
 
-static void add(struct replay_tally *tally, const struct replay_operation *operation,
-                const struct replay_outcome *outcome)
+static void count(struct replay_report *report, int64_t counts[DIVERGENCES])
 {
-    enum replay_divergence divergence = replay_compare(operation, outcome->result);
+    const struct replay_program *program = report->run->program;
 
-    if (operation->inserted) {
-        tally->inserted++;
-        return;
-    }
-    tally->done++;
-    tally->divergences[divergence]++;
-    tally->diverged += divergence != DIVERGENCE_NONE && divergence != DIVERGENCE_UNKNOWN;
-}
-
-void replay_tally_make(struct replay_tally *tally, const struct replay_run *run)
-{
-    const struct replay_program *program = run->program;
-
-    *tally = (struct replay_tally){.operations = (int64_t)program->nr_operations - program->nr_inserted};
+    report->operations = (int64_t)program->nr_operations - program->nr_inserted;
     for (uint32_t number = 0; number < program->nr_operations; number++) {
-        const struct replay_outcome *outcome = replay_outcome(run, number);
+        const struct replay_operation *operation = &program->operations[number];
+        const struct replay_outcome *outcome = replay_outcome(report->run, number);
 
-        if (outcome)
-            add(tally, &program->operations[number], outcome);
+        if (outcome && operation->inserted)
+            report->inserted++;
+        else if (outcome)
+            counts[compare(operation, outcome->result)]++;
+    }
+    for (int kind = NONE; kind < DIVERGENCES; kind++) {
+        report->done += counts[kind];
+        report->diverged += kind > UNKNOWN ? counts[kind] : 0;
     }
 }
 
-/* -- one line for people ------------------------------------------------------------------------------------------ */
-
-static void print_divergences(FILE *out, const struct replay_tally *tally)
+int replay_print(FILE *out, struct replay_report *report)
 {
+    const struct replay_run *run = report->run;
     const char *comma = " (";
+    int64_t counts[DIVERGENCES] = {0};
 
-    fprintf(out, ", %" PRId64 " diverged", tally->diverged);
-    for (int kind = DIVERGENCE_UNKNOWN; kind < REPLAY_DIVERGENCES; kind++)
-        if (tally->divergences[kind]) {
-            fprintf(out, "%s%s %" PRId64, comma, replay_divergence_names[kind], tally->divergences[kind]);
+    count(report, counts);
+    fprintf(out, "%.3f s (recorded %.3f s)%s, %" PRId64 " of %" PRId64 " operations done by %" PRIu32 " threads",
+            (double)run->duration_ns / 1e9, (double)run->program->duration_ns / 1e9,
+            run->interrupted ? ", a signal ended it early" : "", report->done, report->operations,
+            run->program->nr_threads);
+    fprintf(out, ", %" PRId64 " diverged", report->diverged);
+    for (int kind = UNKNOWN; kind < DIVERGENCES; kind++)
+        if (counts[kind]) {
+            fprintf(out, "%s%s %" PRId64, comma, divergences[kind], counts[kind]);
             comma = ", ";
         }
     fputs(*comma == ',' ? ")\n" : "\n", out);
-}
-
-int replay_print(FILE *out, const struct replay_report *report)
-{
-    const struct replay_run *run = report->run;
-    const struct replay_tally *tally = &report->tally;
-
-    fprintf(out, "%.3f s (recorded %.3f s)%s, %" PRId64 " of %" PRId64 " operations done by %" PRIu32 " threads",
-            (double)run->duration_ns / 1e9, (double)run->program->duration_ns / 1e9,
-            run->interrupted ? ", a signal ended it early" : "", tally->done, tally->operations,
-            run->program->nr_threads);
-    print_divergences(out, tally);
     return fflush(out) || ferror(out) ? -1 : 0;
 }
 
@@ -101,31 +84,29 @@ struct run_row {
     struct record_string run_id, program, mode, fs_type, device;
 };
 
-#define FIELD(member, nullable, unit, meaning) RECORD_FIELD(run_row, member, nullable, unit, meaning)
-
 static const struct record_field run_fields[] = {
-    FIELD(scale_ppm, true, "1e-6", "Of a scaled replay: how many times as fast as recorded."),
-    FIELD(ts_ns, false, "ns", "Start."),
-    FIELD(realtime_ns, false, "ns", "The same moment in CLOCK_REALTIME."),
-    FIELD(duration_ns, false, "ns", "Until the last operation ended."),
-    FIELD(recorded_ns, false, "ns", "The same in the recording."),
-    FIELD(operations, false, "operations", "Operations of the program, without inserted ones."),
-    FIELD(done, false, "operations", "Completed operations, whatever their result."),
-    FIELD(inserted, false, "operations", "Inserted operations that were done."),
-    FIELD(diverged, false, "operations", "Number of `done` operations without the recorded result."),
-    FIELD(files, false, "files", "Files that existed before the start."),
-    FIELD(files_bytes, false, "B", "Their sizes."),
-    FIELD(cpu_user_ns, false, "ns", "CPU time of the process in user mode."),
-    FIELD(cpu_system_ns, false, "ns", "CPU time of the process in the kernel."),
-    FIELD(threads, false, NULL, "Threads."),
-    FIELD(cold, true, NULL, "1: the files were out of the page cache at the start; 0: not all were."),
-    FIELD(interrupted, false, NULL, "1: a signal ended it early; else 0."),
-    FIELD(result, false, NULL, "0, or the negative errno of the error that ended it early."),
-    FIELD(run_id, false, NULL, "ID of the replay; different in each run."),
-    FIELD(program, false, NULL, "SHA-256 of the program's file."),
-    FIELD(mode, false, NULL, "as_recorded, as_fast or scaled."),
-    FIELD(fs_type, true, NULL, "Type of the filesystem replayed on."),
-    FIELD(device, true, NULL, "Source of its mount, or the target device or file."),
+    RECORD_FIELD(run_row, scale_ppm, true, "1e-6", "Of a scaled replay: how many times as fast as recorded."),
+    RECORD_FIELD(run_row, ts_ns, false, "ns", "Start."),
+    RECORD_FIELD(run_row, realtime_ns, false, "ns", "The same moment in CLOCK_REALTIME."),
+    RECORD_FIELD(run_row, duration_ns, false, "ns", "Until the last operation ended."),
+    RECORD_FIELD(run_row, recorded_ns, false, "ns", "The same in the recording."),
+    RECORD_FIELD(run_row, operations, false, "operations", "Operations of the program, without inserted ones."),
+    RECORD_FIELD(run_row, done, false, "operations", "Completed operations, whatever their result."),
+    RECORD_FIELD(run_row, inserted, false, "operations", "Inserted operations that were done."),
+    RECORD_FIELD(run_row, diverged, false, "operations", "Number of `done` operations without the recorded result."),
+    RECORD_FIELD(run_row, files, false, "files", "Files that existed before the start."),
+    RECORD_FIELD(run_row, files_bytes, false, "B", "Their sizes."),
+    RECORD_FIELD(run_row, cpu_user_ns, false, "ns", "CPU time of the process in user mode."),
+    RECORD_FIELD(run_row, cpu_system_ns, false, "ns", "CPU time of the process in the kernel."),
+    RECORD_FIELD(run_row, threads, false, NULL, "Threads."),
+    RECORD_FIELD(run_row, cold, true, NULL, "1: the files were out of the page cache at the start; 0: not all were."),
+    RECORD_FIELD(run_row, interrupted, false, NULL, "1: a signal ended it early; else 0."),
+    RECORD_FIELD(run_row, result, false, NULL, "0, or the negative errno of the error that ended it early."),
+    RECORD_FIELD(run_row, run_id, false, NULL, "ID of the replay; different in each run."),
+    RECORD_FIELD(run_row, program, false, NULL, "SHA-256 of the program's file."),
+    RECORD_FIELD(run_row, mode, false, NULL, "as_recorded, as_fast or scaled."),
+    RECORD_FIELD(run_row, fs_type, true, NULL, "Type of the filesystem replayed on."),
+    RECORD_FIELD(run_row, device, true, NULL, "Source of its mount, or the target device or file."),
 };
 
 /* Columns of table replay_ops. */
@@ -156,11 +137,6 @@ static const struct record_type op_type =
 static const struct record_type *const types[] = {&run_type, &op_type};
 const struct record_probe replay_probe = {"ioreplay", types, sizeof types / sizeof *types};
 
-static struct record_text text(const char *bytes)
-{
-    return (struct record_text){bytes, bytes ? strlen(bytes) : 0};
-}
-
 static int64_t bytes_of(const struct replay_operation *operation, int64_t result)
 {
     if (replay_moves(operation) == MOVES_NOTHING)
@@ -173,8 +149,8 @@ static int add_operation(struct record *out, const struct replay_run *run, uint3
 {
     const struct replay_operation *operation = &run->program->operations[number];
     const struct record_text texts[] = {
-        text(replay_shapes[operation->call].name),
-        text(replay_divergence_names[replay_compare(operation, outcome->result)]),
+        record_text(replay_shapes[operation->call].name),
+        record_text(divergences[compare(operation, outcome->result)]),
     };
     const struct op_row row = {.operation = number,
                                .due_ns = replay_due_ns(run, operation),
@@ -192,18 +168,18 @@ static int add_operation(struct record *out, const struct replay_run *run, uint3
 static int add_run(struct record *out, const struct replay_report *report)
 {
     const struct replay_run *run = report->run;
-    const struct record_text texts[] = {text(report->run_id), text(run->program->sha256),
-                                        text(replay_mode_names[run->mode]), text(report->fs_type),
-                                        text(report->device)};
+    const struct record_text texts[] = {record_text(report->run_id), record_text(run->program->sha256),
+                                        record_text(modes[run->mode]), record_text(report->fs_type),
+                                        record_text(report->device)};
     const struct run_row row = {.scale_ppm = run->mode == REPLAY_SCALED ? run->scale_ppm : RECORD_NULL_INT64,
                                 .ts_ns = run->ts_ns,
                                 .realtime_ns = run->realtime_ns,
                                 .duration_ns = run->duration_ns,
                                 .recorded_ns = run->program->duration_ns,
-                                .operations = report->tally.operations,
-                                .done = report->tally.done,
-                                .inserted = report->tally.inserted,
-                                .diverged = report->tally.diverged,
+                                .operations = report->operations,
+                                .done = report->done,
+                                .inserted = report->inserted,
+                                .diverged = report->diverged,
                                 .files = report->files,
                                 .files_bytes = report->files_bytes,
                                 .cpu_user_ns = run->cpu_user_ns,

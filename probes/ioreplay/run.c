@@ -1,23 +1,12 @@
-#include "ioreplay/run.h"
+#include "ioreplay/replay.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdalign.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errors.h"
-#include "ioreplay/order.h"
-#include "ioreplay/stop.h"
+#include "common/command.h"
 
 #define SECOND_NS INT64_C(1000000000)
 
@@ -37,13 +26,21 @@
 /* A hundred years, longer than any program; sums of it do not overflow. */
 #define MOST_NS (INT64_C(36525) * 86400 * SECOND_NS)
 
-const char *const replay_mode_names[REPLAY_MODES] = {
-    [REPLAY_AS_RECORDED] = "as_recorded", [REPLAY_AS_FAST] = "as_fast", [REPLAY_SCALED] = "scaled"};
+/* Signals that interrupt the sleep of a thread, and that notify the main thread of an event. */
+#define WAKE SIGUSR1
+#define NEWS SIGUSR2
+
+/* Aligned to cache lines of its own. */
+struct worker {
+    alignas(128) struct replay_run *run;
+    pthread_t thread;
+    uint32_t number;
+    atomic_uint done;
+    atomic_bool ended;
+    struct replay_buffer buffer;
+};
 
 struct workers {
-    struct replay_run *run;
-    struct replay_order order;
-    struct worker *each;
     uint32_t made;
     pthread_t main;
     int64_t start_ns;    /* CLOCK_MONOTONIC, published by `go` */
@@ -51,17 +48,40 @@ struct workers {
     atomic_uint ready;   /* waiting threads */
     atomic_uint working; /* threads that have not ended */
     atomic_bool stopping;
+    struct worker *each;
 };
 
-/* Aligned to cache lines of its own. */
-struct worker {
-    alignas(128) struct workers *workers;
-    pthread_t thread;
-    uint32_t number;
-    atomic_uint done;
-    atomic_bool ended;
-    struct replay_caller caller;
-};
+/* -- signals ------------------------------------------------------------------------------------------------------ */
+
+static sigset_t awaited;
+static bool requested;
+
+static void wake(int number)
+{
+    (void)number;
+}
+
+void replay_stop_prepare(void)
+{
+    struct sigaction waking = {.sa_handler = wake};
+
+    command_end_signals(&awaited);
+    sigaddset(&awaited, NEWS);
+    sigprocmask(SIG_BLOCK, &awaited, NULL);
+    sigemptyset(&waking.sa_mask);
+    sigaction(WAKE, &waking, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool replay_stop_requested(int64_t wait_ns)
+{
+    struct timespec wait = {.tv_sec = wait_ns / SECOND_NS, .tv_nsec = wait_ns % SECOND_NS};
+    int number = sigtimedwait(&awaited, NULL, &wait);
+
+    requested |= number > 0 && number != NEWS;
+    return requested;
+}
 
 /* -- one thread --------------------------------------------------------------------------------------------------- */
 
@@ -70,24 +90,16 @@ static bool is_stopping(struct workers *workers)
     return atomic_load_explicit(&workers->stopping, memory_order_relaxed);
 }
 
-static int64_t scaled(int64_t ts_ns, int64_t scale_ppm)
-{
-    int64_t whole = ts_ns / scale_ppm, rest = ts_ns % scale_ppm, due_ns;
-
-    if (__builtin_mul_overflow(whole, INT64_C(1000000), &due_ns))
-        return MOST_NS;
-    return due_ns + (int64_t)((double)rest * 1e6 / (double)scale_ppm);
-}
-
 int64_t replay_due_ns(const struct replay_run *run, const struct replay_operation *operation)
 {
-    int64_t due_ns = operation->ts_ns;
+    double scaled_ns;
 
     if (run->mode == REPLAY_AS_FAST)
         return RECORD_NULL_INT64;
-    if (run->mode == REPLAY_SCALED)
-        due_ns = scaled(due_ns, run->scale_ppm);
-    return due_ns < MOST_NS ? due_ns : MOST_NS;
+    if (run->mode == REPLAY_AS_RECORDED)
+        return operation->ts_ns < MOST_NS ? operation->ts_ns : MOST_NS;
+    scaled_ns = (double)operation->ts_ns * 1e6 / (double)run->scale_ppm;
+    return scaled_ns < (double)MOST_NS ? (int64_t)scaled_ns : MOST_NS;
 }
 
 static void sleep_until(struct workers *workers, int64_t when_ns)
@@ -101,33 +113,34 @@ static void sleep_until(struct workers *workers, int64_t when_ns)
 }
 
 /* Wait for other threads. Returns the waiting time; the clock is read only if there is something to wait for. */
-static int64_t wait_for_others(struct workers *workers, uint32_t operation)
+static int64_t wait_for_others(struct replay_run *run, uint32_t operation)
 {
     int64_t since_ns;
 
-    if (replay_order_ready(&workers->order, operation))
+    if (replay_order_ready(&run->order, operation))
         return 0;
     since_ns = clock_now(CLOCK_MONOTONIC);
-    while (!is_stopping(workers) && !replay_order_ready(&workers->order, operation))
-        replay_order_sleep(&workers->order, operation);
+    while (!is_stopping(run->workers) && !replay_order_ready(&run->order, operation))
+        replay_order_sleep(&run->order, operation);
     return clock_now(CLOCK_MONOTONIC) - since_ns;
 }
 
 /* Do the next operation. Returns false if it was omitted because the replay is stopping. */
 static bool do_next(struct worker *worker, uint32_t number, struct replay_outcome *outcome)
 {
-    struct workers *workers = worker->workers;
-    const struct replay_operation *operation = &workers->run->program->operations[number];
-    int64_t due_ns = replay_due_ns(workers->run, operation), start_ns;
+    struct replay_run *run = worker->run;
+    struct workers *workers = run->workers;
+    const struct replay_operation *operation = &run->program->operations[number];
+    int64_t due_ns = replay_due_ns(run, operation), start_ns;
 
-    replay_buffer_prepare(&worker->caller.buffer, operation);
+    replay_buffer_prepare(&worker->buffer, operation);
     if (due_ns != RECORD_NULL_INT64)
         sleep_until(workers, workers->start_ns + due_ns);
-    outcome->waited_ns = wait_for_others(workers, number);
+    outcome->waited_ns = wait_for_others(run, number);
     if (is_stopping(workers))
         return false;
     start_ns = clock_now(CLOCK_MONOTONIC);
-    outcome->result = replay_do(&worker->caller, operation);
+    outcome->result = replay_do(&run->place, &worker->buffer, operation);
     outcome->latency_ns = clock_now(CLOCK_MONOTONIC) - start_ns;
     outcome->start_ns = start_ns - workers->start_ns;
     return outcome->result != -EINTR || !is_stopping(workers);
@@ -135,17 +148,17 @@ static bool do_next(struct worker *worker, uint32_t number, struct replay_outcom
 
 static void do_all(struct worker *worker)
 {
-    struct workers *workers = worker->workers;
-    const struct replay_program *program = workers->run->program;
+    struct replay_run *run = worker->run;
+    const struct replay_program *program = run->program;
     uint32_t first = program->thread_first[worker->number], count = program->thread_first[worker->number + 1] - first;
 
-    sleep_until(workers, workers->start_ns);
+    sleep_until(run->workers, run->workers->start_ns);
     for (uint32_t index = 0; index < count; index++) {
         uint32_t number = program->thread_operations[first + index];
 
-        if (!do_next(worker, number, &workers->run->outcomes[first + index]))
+        if (!do_next(worker, number, &run->outcomes[first + index]))
             return;
-        replay_order_ended(&workers->order, number);
+        replay_order_ended(&run->order, number);
         atomic_store_explicit(&worker->done, index + 1, memory_order_relaxed);
     }
 }
@@ -153,7 +166,7 @@ static void do_all(struct worker *worker)
 static void *work(void *argument)
 {
     struct worker *worker = argument;
-    struct workers *workers = worker->workers;
+    struct workers *workers = worker->run->workers;
 
     atomic_fetch_add(&workers->ready, 1);
     while (!atomic_load(&workers->go))
@@ -161,15 +174,16 @@ static void *work(void *argument)
     do_all(worker);
     atomic_store(&worker->ended, true);
     if (atomic_fetch_sub(&workers->working, 1) == 1)
-        pthread_kill(workers->main, REPLAY_NEWS);
+        pthread_kill(workers->main, NEWS);
     return NULL;
 }
 
 /* -- all threads ------------------------------------------------------------------------------------------------ */
 
-static int make_threads(struct workers *workers)
+static int make_threads(struct replay_run *run)
 {
-    uint32_t threads = workers->run->program->nr_threads;
+    struct workers *workers = run->workers;
+    uint32_t threads = run->program->nr_threads;
     pthread_attr_t attributes;
     int error = 0;
 
@@ -186,7 +200,7 @@ static int make_threads(struct workers *workers)
     pthread_attr_destroy(&attributes);
     if (!error)
         return 0;
-    workers->run->result = -error;
+    run->result = -error;
     return print_error("thread %" PRIu32 " of %" PRIu32
                        " could not be made: %s; see ulimit -u and -v, and threads-max and "
                        "pid_max in /proc/sys/kernel",
@@ -204,33 +218,30 @@ static void stop(struct workers *workers)
     atomic_store(&workers->stopping, true);
     for (uint32_t number = 0; number < workers->made; number++)
         if (!atomic_load(&workers->each[number].ended))
-            pthread_kill(workers->each[number].thread, REPLAY_WAKE);
+            pthread_kill(workers->each[number].thread, WAKE);
 }
 
-static uint64_t count_done(const struct workers *workers)
+static void watch(struct replay_run *run, void (*show)(int64_t done, int64_t all))
 {
-    uint64_t done = 0;
+    struct workers *workers = run->workers;
 
-    for (uint32_t number = 0; number < workers->made; number++)
-        done += atomic_load_explicit(&workers->each[number].done, memory_order_relaxed);
-    return done;
-}
-
-static void watch(struct workers *workers, void (*show)(uint64_t done, uint64_t all))
-{
     while (atomic_load(&workers->working)) {
         if (replay_stop_requested(is_stopping(workers) ? WAKE_NS : SHOW_NS)) {
-            workers->run->interrupted = true;
+            run->interrupted = true;
             stop(workers);
         } else if (show) {
-            show(count_done(workers), workers->run->program->nr_operations);
+            int64_t done = 0;
+
+            for (uint32_t number = 0; number < workers->made; number++)
+                done += atomic_load_explicit(&workers->each[number].done, memory_order_relaxed);
+            show(done, run->program->nr_operations);
         }
     }
 }
 
-static void begin(struct workers *workers)
+static void begin(struct replay_run *run)
 {
-    struct replay_run *run = workers->run;
+    struct workers *workers = run->workers;
 
     while (atomic_load(&workers->ready) < workers->made)
         usleep(1000);
@@ -242,122 +253,70 @@ static void begin(struct workers *workers)
     release(workers);
 }
 
-static int64_t ns_of(const struct timeval *time)
+static int64_t ns_between(const struct timeval *after, const struct timeval *before)
 {
-    return (int64_t)time->tv_sec * SECOND_NS + (int64_t)time->tv_usec * 1000;
+    return (after->tv_sec - before->tv_sec) * SECOND_NS + (after->tv_usec - before->tv_usec) * INT64_C(1000);
 }
 
-static void measure(struct replay_run *run, const struct rusage *before)
+static void gather(struct replay_run *run)
 {
-    struct rusage after;
+    for (uint32_t number = 0; number < run->workers->made; number++) {
+        struct worker *worker = &run->workers->each[number];
+        const struct replay_outcome *last;
 
-    getrusage(RUSAGE_SELF, &after);
-    run->cpu_user_ns = ns_of(&after.ru_utime) - ns_of(&before->ru_utime);
-    run->cpu_system_ns = ns_of(&after.ru_stime) - ns_of(&before->ru_stime);
-}
-
-static void gather(struct workers *workers)
-{
-    struct replay_run *run = workers->run;
-
-    for (uint32_t number = 0; number < workers->made; number++) {
-        const struct replay_outcome *outcomes = run->outcomes + run->program->thread_first[number];
-
-        pthread_join(workers->each[number].thread, NULL);
-        run->done[number] = atomic_load(&workers->each[number].done);
-        if (run->done[number]) {
-            const struct replay_outcome *last = &outcomes[run->done[number] - 1];
-
-            if (last->start_ns + last->latency_ns > run->duration_ns)
-                run->duration_ns = last->start_ns + last->latency_ns;
-        }
+        pthread_join(worker->thread, NULL);
+        run->done[number] = atomic_load(&worker->done);
+        last = run->outcomes + run->program->thread_first[number] + run->done[number] - 1;
+        if (run->done[number] && last->start_ns + last->latency_ns > run->duration_ns)
+            run->duration_ns = last->start_ns + last->latency_ns;
     }
 }
 
-static int run_workers(struct workers *workers, void (*show)(uint64_t done, uint64_t all))
+int replay_run(struct replay_run *run, void (*show)(int64_t done, int64_t all))
 {
-    struct rusage before;
-    int failed = make_threads(workers);
+    struct rusage before, after;
+    int failed;
 
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    failed = make_threads(run);
     getrusage(RUSAGE_SELF, &before);
     if (failed) {
-        stop(workers);
-        release(workers);
+        stop(run->workers);
+        release(run->workers);
     } else {
-        begin(workers);
+        begin(run);
     }
-    watch(workers, failed ? NULL : show);
-    measure(workers->run, &before);
-    gather(workers);
+    watch(run, failed ? NULL : show);
+    getrusage(RUSAGE_SELF, &after);
+    run->cpu_user_ns = ns_between(&after.ru_utime, &before.ru_utime);
+    run->cpu_system_ns = ns_between(&after.ru_stime, &before.ru_stime);
+    gather(run);
     return failed;
 }
 
-/* Allocate touched memory: otherwise operations would pay for page faults of their outcomes. */
-static void *touched(size_t bytes)
+/* The outcomes are touched: otherwise operations would pay for page faults of their outcomes. */
+void replay_run_make(struct replay_run *run)
 {
-    void *memory = malloc(bytes);
-
-    if (memory)
-        memset(memory, 0xff, bytes);
-    return memory;
-}
-
-static int make_workers(struct workers *workers, const struct replay_place *place)
-{
-    const struct replay_program *program = workers->run->program;
-    size_t bytes = (program->nr_threads + (size_t)1) * sizeof *workers->each;
-
-    workers->each = aligned_alloc(alignof(struct worker), bytes);
-    if (!workers->each)
-        return -1;
-    memset(workers->each, 0, bytes);
-    for (uint32_t number = 0; number < program->nr_threads; number++) {
-        struct worker *worker = &workers->each[number];
-
-        worker->workers = workers;
-        worker->number = number;
-        worker->caller.place = place;
-        if (replay_buffer_open(&worker->caller.buffer, program, number, place->most_buffer))
-            return -1;
-    }
-    return 0;
-}
-
-static int take_memory(struct workers *workers, const struct replay_place *place)
-{
-    struct replay_run *run = workers->run;
     const struct replay_program *program = run->program;
+    size_t most = replay_buffer_most(program), outcomes = program->nr_operations + (size_t)1;
 
-    run->outcomes = touched((program->nr_operations + (size_t)1) * sizeof *run->outcomes);
-    run->done = calloc(program->nr_threads + (size_t)1, sizeof *run->done);
-    if (!run->outcomes || !run->done || replay_order_make(&workers->order, program))
-        return -1;
-    return make_workers(workers, place);
-}
+    run->place.program = program;
+    run->place.descriptors = replay_descriptors_make(program->nr_descriptors);
+    run->place.mappings = replay_mappings_make(program);
+    replay_order_make(&run->order, program);
+    run->outcomes = grow(NULL, outcomes, sizeof *run->outcomes);
+    memset(run->outcomes, 0xff, outcomes * sizeof *run->outcomes);
+    run->done = zeroed(program->nr_threads, sizeof *run->done);
+    run->workers = zeroed(1, sizeof *run->workers);
+    run->workers->main = pthread_self();
+    run->workers->each = aligned(alignof(struct worker), program->nr_threads * sizeof(struct worker));
+    for (uint32_t number = 0; number < program->nr_threads; number++) {
+        struct worker *worker = &run->workers->each[number];
 
-static void free_memory(struct workers *workers)
-{
-    for (uint32_t number = 0; workers->each && number < workers->run->program->nr_threads; number++)
-        replay_buffer_close(&workers->each[number].caller.buffer);
-    replay_order_free(&workers->order);
-    free(workers->each);
-}
-
-int replay_run(struct replay_run *run, const struct replay_place *place, void (*show)(uint64_t done, uint64_t all))
-{
-    struct workers workers = {.run = run, .main = pthread_self()};
-    int failed = take_memory(&workers, place);
-
-    if (failed) {
-        run->result = -ENOMEM;
-        print_error("no memory for %" PRIu32 " threads and the results of %" PRIu32 " operations",
-                    run->program->nr_threads, run->program->nr_operations);
-    } else {
-        prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        failed = run_workers(&workers, show);
+        worker->run = run;
+        worker->number = number;
+        replay_buffer_open(&worker->buffer, program, number, most);
     }
-    free_memory(&workers);
-    return failed;
 }
 
 const struct replay_outcome *replay_outcome(const struct replay_run *run, uint32_t operation)
@@ -367,12 +326,4 @@ const struct replay_outcome *replay_outcome(const struct replay_run *run, uint32
     if (of->index >= run->done[of->thread])
         return NULL;
     return &run->outcomes[run->program->thread_first[of->thread] + of->index];
-}
-
-void replay_run_free(struct replay_run *run)
-{
-    free(run->outcomes);
-    free(run->done);
-    run->outcomes = NULL;
-    run->done = NULL;
 }

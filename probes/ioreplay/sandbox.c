@@ -1,16 +1,8 @@
 /* Enters and leaves the directory of a replay. */
-#include "ioreplay/sandbox.h"
+#include "ioreplay/replay.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
-
-#include "common/errors.h"
 
 /* -- opening ---------------------------------------------------------------------------------------------------- */
 
@@ -28,20 +20,18 @@ static int open_descriptors(struct sandbox *sandbox)
 /* Split off the directory's name and open its parent. */
 static int split(struct sandbox *sandbox, const char *directory)
 {
-    char *whole = strdup(directory), *slash;
+    char *whole = format("%s", directory), *slash;
     size_t length = strlen(directory);
 
-    if (!whole)
-        return print_error("no memory for the name of %s", directory);
     while (length > 1 && whole[length - 1] == '/')
         whole[--length] = '\0';
     slash = strrchr(whole, '/');
-    sandbox->name = strdup(slash && length > 1 ? slash + 1 : whole);
+    sandbox->name = format("%s", slash && length > 1 ? slash + 1 : whole);
     if (slash)
         slash[1] = '\0';
     sandbox->parent = open(slash ? whole : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     free(whole);
-    if (sandbox->parent < 0 || !sandbox->name)
+    if (sandbox->parent < 0)
         return print_error("%s: %s; give a directory that is there, or a new one in it", directory, strerror(errno));
     return 0;
 }
@@ -146,27 +136,20 @@ static int close_to_others(struct sandbox *sandbox)
  * user can add entries. */
 static int take(struct sandbox *sandbox)
 {
-    if (check_owner(sandbox) < 0 || lock(sandbox) < 0 || check_empty(sandbox) < 0 || close_to_others(sandbox) < 0)
+    if (check_owner(sandbox) < 0 || lock(sandbox) < 0 || check_empty(sandbox) < 0 || close_to_others(sandbox) < 0 ||
+        check_empty(sandbox) < 0)
         return -1;
-    return check_empty(sandbox);
+    beneath_begin(&sandbox->beneath, sandbox->beneath.directory, sandbox->about.st_dev);
+    return 0;
 }
 
 /* -- enter and leave -------------------------------------------------------------------------------------------- */
 
-static int begin(struct sandbox *sandbox)
-{
-    int error = beneath_begin(&sandbox->beneath, sandbox->beneath.directory);
-
-    return error ? print_error("%s: %s", sandbox->shown, strerror(-error)) : 0;
-}
-
 static void release(struct sandbox *sandbox)
 {
-    int descriptors[] = {sandbox->beneath.directory, sandbox->descriptors, sandbox->parent};
-
-    for (size_t index = 0; index < sizeof descriptors / sizeof *descriptors; index++)
-        if (descriptors[index] >= 0)
-            close(descriptors[index]);
+    close_file(sandbox->beneath.directory);
+    close_file(sandbox->descriptors);
+    close_file(sandbox->parent);
     free(sandbox->name);
     free(sandbox->shown);
     free(sandbox);
@@ -184,15 +167,11 @@ static int give_back(const struct sandbox *sandbox, bool keep)
 
 struct sandbox *sandbox_enter(const char *directory)
 {
-    struct sandbox *sandbox = malloc(sizeof *sandbox);
+    struct sandbox *sandbox = zeroed(1, sizeof *sandbox);
 
-    if (!sandbox) {
-        print_error("no memory for the directory of the replay");
-        return NULL;
-    }
-    *sandbox = (struct sandbox){.shown = strdup(directory), .parent = -1, .descriptors = -1, .beneath.directory = -1};
-    if (sandbox->shown && open_descriptors(sandbox) == 0 && split(sandbox, directory) == 0 &&
-        open_directory(sandbox) == 0 && take(sandbox) == 0 && begin(sandbox) == 0)
+    *sandbox = (struct sandbox){.shown = format("%s", directory), -1, .descriptors = -1, .beneath.directory = -1};
+    if (open_descriptors(sandbox) == 0 && split(sandbox, directory) == 0 && open_directory(sandbox) == 0 &&
+        take(sandbox) == 0)
         return sandbox;
     give_back(sandbox, false);
     release(sandbox);
@@ -207,9 +186,4 @@ int sandbox_leave(struct sandbox *sandbox, bool keep)
         result = -1;
     release(sandbox);
     return result;
-}
-
-int sandbox_directory(const struct sandbox *sandbox)
-{
-    return sandbox->beneath.directory;
 }

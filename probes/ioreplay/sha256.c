@@ -1,8 +1,4 @@
-#include "ioreplay/sha256.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "ioreplay/replay.h"
 
 #define BLOCK_BYTES  64
 #define LENGTH_BYTES 8 /* bytes of the message length at the end of the last block */

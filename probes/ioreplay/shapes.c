@@ -1,4 +1,4 @@
-#include "ioreplay/shapes.h"
+#include "ioreplay/replay.h"
 
 /* MAX_RW_COUNT of include/linux/fs.h, with pages of 4 KiB. */
 #define MOST_BYTES INT64_C(0x7ffff000)
@@ -73,4 +73,24 @@ enum replay_moves replay_moves(const struct replay_operation *operation)
 int64_t replay_moves_bytes(const struct replay_operation *operation)
 {
     return operation->bytes < MOST_BYTES ? operation->bytes : MOST_BYTES;
+}
+
+/* Values of include/uapi/asm-generic/fcntl.h. O_SYNC includes the bit of O_DSYNC, and O_TMPFILE that of O_DIRECTORY. */
+static const struct {
+    int64_t generic;
+    int flag;
+} open_flags[] = {
+    {01, O_WRONLY},        {02, O_RDWR},          {0100, O_CREAT},     {0200, O_EXCL},         {01000, O_TRUNC},
+    {02000, O_APPEND},     {010000, O_DSYNC},     {04010000, O_SYNC},  {040000, O_DIRECT},     {0200000, O_DIRECTORY},
+    {0400000, O_NOFOLLOW}, {01000000, O_NOATIME}, {010000000, O_PATH}, {020200000, O_TMPFILE},
+};
+
+int replay_open_flags(int64_t generic)
+{
+    int flags = O_LARGEFILE;
+
+    for (size_t index = 0; index < sizeof open_flags / sizeof *open_flags; index++)
+        if ((generic & open_flags[index].generic) == open_flags[index].generic)
+            flags |= open_flags[index].flag;
+    return flags;
 }

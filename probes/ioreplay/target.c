@@ -1,19 +1,7 @@
-#include "ioreplay/target.h"
+#include "ioreplay/replay.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/fs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
 
 #define RANGE_BYTES (INT64_C(1) << 20)
 
@@ -227,8 +215,7 @@ static void find_out_direct(struct replay_target *target)
     int file = open_again(target, O_RDONLY | O_DIRECT);
 
     target->direct = file >= 0;
-    if (file >= 0)
-        close(file);
+    close_file(file);
 }
 
 static int prepare(struct replay_target *target, const char *allowed, const struct replay_program *program,

@@ -1,14 +1,6 @@
-#include "ioreplay/transfer.h"
+#include "ioreplay/replay.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "ioreplay/shapes.h"
 
 /* Alignment of memory and lengths for direct I/O on any device. */
 #define ALIGNMENT 4096
@@ -163,20 +155,12 @@ size_t replay_buffer_most(const struct replay_program *program)
 }
 
 /* The memory is touched here, so that the first operation has no page faults. */
-int replay_buffer_open(struct replay_buffer *buffer, const struct replay_program *program, uint32_t thread, size_t most)
+void replay_buffer_open(struct replay_buffer *buffer, const struct replay_program *program, uint32_t thread,
+                        size_t most)
 {
-    *buffer = (struct replay_buffer){.capacity = (size_t)buffer_bytes_of_thread(program, thread, (int64_t)most)};
+    buffer->capacity = (size_t)buffer_bytes_of_thread(program, thread, (int64_t)most);
     if (!buffer->capacity)
-        return 0;
-    buffer->memory = aligned_alloc(ALIGNMENT, buffer->capacity);
-    if (!buffer->memory)
-        return -1;
-    memset(buffer->memory, 0, buffer->capacity);
+        return;
+    buffer->memory = aligned(ALIGNMENT, buffer->capacity);
     rng_seed(&buffer->rng, (uint64_t)clock_now(CLOCK_REALTIME), rng_stream(RNG_PAYLOAD, thread));
-    return 0;
-}
-
-void replay_buffer_close(struct replay_buffer *buffer)
-{
-    free(buffer->memory);
 }

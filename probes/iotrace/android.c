@@ -1,12 +1,4 @@
-#include "iotrace/android.h"
-
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "common/files.h"
+#include "iotrace/iotrace.h"
 
 #define GETPROP "/system/bin/getprop"
 

@@ -1,11 +1,4 @@
-#include "iotrace/btf.h"
-
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/files.h"
+#include "iotrace/iotrace.h"
 
 /* From include/uapi/linux/btf.h, which the headers of older C libraries lack. */
 enum { MAGIC = 0xeb9f, MAX_DEPTH = 32 };

@@ -1,170 +1,89 @@
-#include "iotrace/calls.h"
+#include "iotrace/iotrace.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <elf.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
-
-#include "common/files.h"
 
 enum machine { X86_64, AARCH64, ARM, NR_MACHINES };
 
+/* The calls of each machine and their numbers in Linux 6.13: arch/x86/entry/syscalls/syscall_64.tbl,
+ * scripts/syscall.tbl (arm64) and arch/arm/tools/syscall.tbl. They never change. The name is that of programs and
+ * strace; after a slash follows that of the kernel's tracepoints if it differs. */
+static const char *const calls[NR_MACHINES] = {
+    [X86_64] =
+        "open=2 creat=85 openat=257 openat2=437 open_by_handle_at=304 close=3 close_range=436 dup=32 dup2=33 dup3=292 "
+        "fcntl=72 read=0 write=1 pread64=17 pwrite64=18 readv=19 writev=20 preadv=295 pwritev=296 preadv2=327 "
+        "pwritev2=328 lseek=8 sendfile/sendfile64=40 splice=275 tee=276 vmsplice=278 copy_file_range=326 fsync=74 "
+        "fdatasync=75 sync=162 syncfs=306 sync_file_range=277 msync=26 truncate=76 ftruncate=77 fallocate=285 "
+        "fadvise64=221 readahead=187 mmap=9 munmap=11 mremap=25 stat/newstat=4 lstat/newlstat=6 fstat/newfstat=5 "
+        "newfstatat=262 statx=332 statfs=137 fstatfs=138 access=21 faccessat=269 faccessat2=439 readlink=89 "
+        "readlinkat=267 getdents=78 getdents64=217 mkdir=83 mkdirat=258 rmdir=84 mknod=133 mknodat=259 unlink=87 "
+        "unlinkat=263 rename=82 renameat=264 renameat2=316 link=86 linkat=265 symlink=88 symlinkat=266 chmod=90 "
+        "fchmod=91 fchmodat=268 fchmodat2=452 utime=132 utimes=235 futimesat=261 utimensat=280 chdir=80 fchdir=81 "
+        "chroot=161 clone=56 clone3=435 fork=57 vfork=58 execve=59 execveat=322 exit=60 exit_group=231 unshare=272 "
+        "pipe=22 pipe2=293 socket=41 socketpair=53 accept=43 accept4=288 sendto=44 recvfrom=45 sendmsg=46 recvmsg=47 "
+        "sendmmsg=307 recvmmsg=299 epoll_create=213 epoll_create1=291 eventfd=284 eventfd2=290 signalfd=282 "
+        "signalfd4=289 timerfd_create=283 inotify_init=253 inotify_init1=294 fanotify_init=300 memfd_create=319 "
+        "pidfd_open=434 pidfd_getfd=438 userfaultfd=323 perf_event_open=298 io_setup=206 io_submit=209 "
+        "io_uring_setup=425 io_uring_enter=426",
+    [AARCH64] =
+        "openat=56 openat2=437 open_by_handle_at=265 close=57 close_range=436 dup=23 dup3=24 fcntl=25 read=63 "
+        "write=64 pread64=67 pwrite64=68 readv=65 writev=66 preadv=69 pwritev=70 preadv2=286 pwritev2=287 lseek=62 "
+        "sendfile/sendfile64=71 splice=76 tee=77 vmsplice=75 copy_file_range=285 fsync=82 fdatasync=83 sync=81 "
+        "syncfs=267 sync_file_range=84 msync=227 truncate=45 ftruncate=46 fallocate=47 fadvise64=223 readahead=213 "
+        "mmap=222 munmap=215 mremap=216 fstat/newfstat=80 newfstatat=79 statx=291 statfs=43 fstatfs=44 faccessat=48 "
+        "faccessat2=439 readlinkat=78 getdents64=61 mkdirat=34 mknodat=33 unlinkat=35 renameat=38 renameat2=276 "
+        "linkat=37 symlinkat=36 fchmod=52 fchmodat=53 fchmodat2=452 utimensat=88 chdir=49 fchdir=50 chroot=51 "
+        "clone=220 clone3=435 execve=221 execveat=281 exit=93 exit_group=94 unshare=97 pipe2=59 socket=198 "
+        "socketpair=199 accept=202 accept4=242 sendto=206 recvfrom=207 sendmsg=211 recvmsg=212 sendmmsg=269 "
+        "recvmmsg=243 epoll_create1=20 eventfd2=19 signalfd4=74 timerfd_create=85 inotify_init1=26 fanotify_init=262 "
+        "memfd_create=279 pidfd_open=434 pidfd_getfd=438 userfaultfd=282 perf_event_open=241 io_setup=0 io_submit=2 "
+        "io_uring_setup=425 io_uring_enter=426",
+    [ARM] =
+        "open=5 creat=8 openat=322 openat2=437 open_by_handle_at=371 close=6 close_range=436 dup=41 dup2=63 dup3=358 "
+        "fcntl=55 fcntl64=221 read=3 write=4 pread64=180 pwrite64=181 readv=145 writev=146 preadv=361 pwritev=362 "
+        "preadv2=392 pwritev2=393 lseek=19 _llseek/llseek=140 sendfile=187 sendfile64=239 splice=340 tee=342 "
+        "vmsplice=343 copy_file_range=391 fsync=118 fdatasync=148 sync=36 syncfs=373 "
+        "arm_sync_file_range/sync_file_range2=341 msync=144 truncate=92 truncate64=193 ftruncate=93 ftruncate64=194 "
+        "fallocate=352 arm_fadvise64_64/fadvise64_64=270 readahead=225 mmap2/mmap_pgoff=192 munmap=91 mremap=163 "
+        "stat/newstat=106 stat64=195 lstat/newlstat=107 lstat64=196 fstat/newfstat=108 fstat64=197 fstatat64=327 "
+        "statx=397 statfs=99 statfs64=266 fstatfs=100 fstatfs64=267 access=33 faccessat=334 faccessat2=439 "
+        "readlink=85 readlinkat=332 getdents=141 getdents64=217 mkdir=39 mkdirat=323 rmdir=40 mknod=14 mknodat=324 "
+        "unlink=10 unlinkat=328 rename=38 renameat=329 renameat2=382 link=9 linkat=330 symlink=83 symlinkat=331 "
+        "chmod=15 fchmod=94 fchmodat=333 fchmodat2=452 utimes/utimes_time32=269 futimesat/futimesat_time32=326 "
+        "utimensat/utimensat_time32=348 utimensat_time64/utimensat=412 chdir=12 fchdir=133 chroot=61 clone=120 "
+        "clone3=435 fork=2 vfork=190 execve=11 execveat=387 exit=1 exit_group=248 unshare=337 pipe=42 pipe2=359 "
+        "socket=281 socketpair=288 accept=285 accept4=366 sendto=290 recvfrom=292 sendmsg=296 recvmsg=297 "
+        "sendmmsg=374 recvmmsg/recvmmsg_time32=365 epoll_create=250 epoll_create1=357 eventfd=351 eventfd2=356 "
+        "signalfd=349 signalfd4=355 timerfd_create=350 inotify_init=316 inotify_init1=360 fanotify_init=367 "
+        "memfd_create=385 pidfd_open=434 pidfd_getfd=438 userfaultfd=388 perf_event_open=364 io_setup=243 "
+        "io_submit=246 io_uring_setup=425 io_uring_enter=426",
+};
+
+/* A call of a machine, and the rest of its list. */
 struct call {
-    const char *name;           /* as in programs and strace */
-    const char *event;          /* as in the kernel's tracepoints; NULL: the same */
-    short numbers[NR_MACHINES]; /* -1: the machine lacks this call */
+    char name[32], event[32];
+    int number;
+    const char *rest;
 };
 
-/* System call numbers of Linux 6.13: arch/x86/entry/syscalls/syscall_64.tbl, scripts/syscall.tbl (arm64) and
- * arch/arm/tools/syscall.tbl. They never change. */
-static const struct call calls[] = {
-    {"open", NULL, {2, -1, 5}},
-    {"creat", NULL, {85, -1, 8}},
-    {"openat", NULL, {257, 56, 322}},
-    {"openat2", NULL, {437, 437, 437}},
-    {"open_by_handle_at", NULL, {304, 265, 371}},
-    {"close", NULL, {3, 57, 6}},
-    {"close_range", NULL, {436, 436, 436}},
-    {"dup", NULL, {32, 23, 41}},
-    {"dup2", NULL, {33, -1, 63}},
-    {"dup3", NULL, {292, 24, 358}},
-    {"fcntl", NULL, {72, 25, 55}},
-    {"fcntl64", NULL, {-1, -1, 221}},
-    {"read", NULL, {0, 63, 3}},
-    {"write", NULL, {1, 64, 4}},
-    {"pread64", NULL, {17, 67, 180}},
-    {"pwrite64", NULL, {18, 68, 181}},
-    {"readv", NULL, {19, 65, 145}},
-    {"writev", NULL, {20, 66, 146}},
-    {"preadv", NULL, {295, 69, 361}},
-    {"pwritev", NULL, {296, 70, 362}},
-    {"preadv2", NULL, {327, 286, 392}},
-    {"pwritev2", NULL, {328, 287, 393}},
-    {"lseek", NULL, {8, 62, 19}},
-    {"_llseek", "llseek", {-1, -1, 140}},
-    {"sendfile", "sendfile64", {40, 71, -1}},
-    {"sendfile", NULL, {-1, -1, 187}},
-    {"sendfile64", NULL, {-1, -1, 239}},
-    {"splice", NULL, {275, 76, 340}},
-    {"tee", NULL, {276, 77, 342}},
-    {"vmsplice", NULL, {278, 75, 343}},
-    {"copy_file_range", NULL, {326, 285, 391}},
-    {"fsync", NULL, {74, 82, 118}},
-    {"fdatasync", NULL, {75, 83, 148}},
-    {"sync", NULL, {162, 81, 36}},
-    {"syncfs", NULL, {306, 267, 373}},
-    {"sync_file_range", NULL, {277, 84, -1}},
-    {"arm_sync_file_range", "sync_file_range2", {-1, -1, 341}},
-    {"msync", NULL, {26, 227, 144}},
-    {"truncate", NULL, {76, 45, 92}},
-    {"truncate64", NULL, {-1, -1, 193}},
-    {"ftruncate", NULL, {77, 46, 93}},
-    {"ftruncate64", NULL, {-1, -1, 194}},
-    {"fallocate", NULL, {285, 47, 352}},
-    {"fadvise64", NULL, {221, 223, -1}},
-    {"arm_fadvise64_64", "fadvise64_64", {-1, -1, 270}},
-    {"readahead", NULL, {187, 213, 225}},
-    {"mmap", NULL, {9, 222, -1}},
-    {"mmap2", "mmap_pgoff", {-1, -1, 192}},
-    {"munmap", NULL, {11, 215, 91}},
-    {"mremap", NULL, {25, 216, 163}},
-    {"stat", "newstat", {4, -1, 106}},
-    {"stat64", NULL, {-1, -1, 195}},
-    {"lstat", "newlstat", {6, -1, 107}},
-    {"lstat64", NULL, {-1, -1, 196}},
-    {"fstat", "newfstat", {5, 80, 108}},
-    {"fstat64", NULL, {-1, -1, 197}},
-    {"newfstatat", NULL, {262, 79, -1}},
-    {"fstatat64", NULL, {-1, -1, 327}},
-    {"statx", NULL, {332, 291, 397}},
-    {"statfs", NULL, {137, 43, 99}},
-    {"statfs64", NULL, {-1, -1, 266}},
-    {"fstatfs", NULL, {138, 44, 100}},
-    {"fstatfs64", NULL, {-1, -1, 267}},
-    {"access", NULL, {21, -1, 33}},
-    {"faccessat", NULL, {269, 48, 334}},
-    {"faccessat2", NULL, {439, 439, 439}},
-    {"readlink", NULL, {89, -1, 85}},
-    {"readlinkat", NULL, {267, 78, 332}},
-    {"getdents", NULL, {78, -1, 141}},
-    {"getdents64", NULL, {217, 61, 217}},
-    {"mkdir", NULL, {83, -1, 39}},
-    {"mkdirat", NULL, {258, 34, 323}},
-    {"rmdir", NULL, {84, -1, 40}},
-    {"mknod", NULL, {133, -1, 14}},
-    {"mknodat", NULL, {259, 33, 324}},
-    {"unlink", NULL, {87, -1, 10}},
-    {"unlinkat", NULL, {263, 35, 328}},
-    {"rename", NULL, {82, -1, 38}},
-    {"renameat", NULL, {264, 38, 329}},
-    {"renameat2", NULL, {316, 276, 382}},
-    {"link", NULL, {86, -1, 9}},
-    {"linkat", NULL, {265, 37, 330}},
-    {"symlink", NULL, {88, -1, 83}},
-    {"symlinkat", NULL, {266, 36, 331}},
-    {"chmod", NULL, {90, -1, 15}},
-    {"fchmod", NULL, {91, 52, 94}},
-    {"fchmodat", NULL, {268, 53, 333}},
-    {"fchmodat2", NULL, {452, 452, 452}},
-    {"utime", NULL, {132, -1, -1}},
-    {"utimes", NULL, {235, -1, -1}},
-    {"utimes", "utimes_time32", {-1, -1, 269}},
-    {"futimesat", NULL, {261, -1, -1}},
-    {"futimesat", "futimesat_time32", {-1, -1, 326}},
-    {"utimensat", NULL, {280, 88, -1}},
-    {"utimensat", "utimensat_time32", {-1, -1, 348}},
-    {"utimensat_time64", "utimensat", {-1, -1, 412}},
-    {"chdir", NULL, {80, 49, 12}},
-    {"fchdir", NULL, {81, 50, 133}},
-    {"chroot", NULL, {161, 51, 61}},
-    {"clone", NULL, {56, 220, 120}},
-    {"clone3", NULL, {435, 435, 435}},
-    {"fork", NULL, {57, -1, 2}},
-    {"vfork", NULL, {58, -1, 190}},
-    {"execve", NULL, {59, 221, 11}},
-    {"execveat", NULL, {322, 281, 387}},
-    {"exit", NULL, {60, 93, 1}},
-    {"exit_group", NULL, {231, 94, 248}},
-    {"unshare", NULL, {272, 97, 337}},
-    {"pipe", NULL, {22, -1, 42}},
-    {"pipe2", NULL, {293, 59, 359}},
-    {"socket", NULL, {41, 198, 281}},
-    {"socketpair", NULL, {53, 199, 288}},
-    {"accept", NULL, {43, 202, 285}},
-    {"accept4", NULL, {288, 242, 366}},
-    {"sendto", NULL, {44, 206, 290}},
-    {"recvfrom", NULL, {45, 207, 292}},
-    {"sendmsg", NULL, {46, 211, 296}},
-    {"recvmsg", NULL, {47, 212, 297}},
-    {"sendmmsg", NULL, {307, 269, 374}},
-    {"recvmmsg", NULL, {299, 243, -1}},
-    {"recvmmsg", "recvmmsg_time32", {-1, -1, 365}},
-    {"epoll_create", NULL, {213, -1, 250}},
-    {"epoll_create1", NULL, {291, 20, 357}},
-    {"eventfd", NULL, {284, -1, 351}},
-    {"eventfd2", NULL, {290, 19, 356}},
-    {"signalfd", NULL, {282, -1, 349}},
-    {"signalfd4", NULL, {289, 74, 355}},
-    {"timerfd_create", NULL, {283, 85, 350}},
-    {"inotify_init", NULL, {253, -1, 316}},
-    {"inotify_init1", NULL, {294, 26, 360}},
-    {"fanotify_init", NULL, {300, 262, 367}},
-    {"memfd_create", NULL, {319, 279, 385}},
-    {"pidfd_open", NULL, {434, 434, 434}},
-    {"pidfd_getfd", NULL, {438, 438, 438}},
-    {"userfaultfd", NULL, {323, 282, 388}},
-    {"perf_event_open", NULL, {298, 241, 364}},
-    {"io_setup", NULL, {206, 0, 243}},
-    {"io_submit", NULL, {209, 2, 246}},
-    {"io_uring_setup", NULL, {425, 425, 425}},
-    {"io_uring_enter", NULL, {426, 426, 426}},
-};
+/* Return the first call of the list; without a name at the end. */
+static struct call first_call(const char *list)
+{
+    struct call call = {.rest = ""};
+    int end = 0;
+    if (sscanf(list, " %31[^/=]/%31[^=]=%d%n", call.name, call.event, &call.number, &end) < 3 &&
+        sscanf(list, " %31[^=]=%d%n", call.name, &call.number, &end) == 2)
+        memcpy(call.event, call.name, sizeof call.event);
+    call.rest = list + end;
+    return call;
+}
 
-#define NR_CALLS (sizeof calls / sizeof *calls)
+/* Iterate over the calls of a machine. */
+#define EACH_CALL(call, machine)                                                                                       \
+    struct call call = first_call(calls[machine]);                                                                     \
+    *call.name;                                                                                                        \
+    call = first_call(call.rest)
 
 static const char *const machine_names[NR_MACHINES] = {"x86_64", "aarch64", "arm"};
 
@@ -190,7 +109,7 @@ static void choose_pair(struct selection *selection, int tracefs, const struct c
     static const char *const sides[] = {"enter", "exit"};
     bool never_returns = strncmp(call->name, "exit", 4) == 0;
     for (int side = 0; side < (never_returns ? 1 : 2); side++) {
-        char *name = format("sys_%s_%s", sides[side], call->event ? call->event : call->name);
+        char *name = format("sys_%s_%s", sides[side], call->event);
         selection_choose(selection, tracefs, "syscalls", name, filter_others());
         free(name);
     }
@@ -200,10 +119,8 @@ static void choose_pair(struct selection *selection, int tracefs, const struct c
 static char *numbers_filter(enum machine machine)
 {
     char *filter = NULL;
-    for (size_t i = 0; i < NR_CALLS; i++) {
-        if (calls[i].numbers[machine] < 0)
-            continue;
-        char *longer = format("%s%sid == %d", filter ? filter : "", filter ? " || " : "", calls[i].numbers[machine]);
+    for (EACH_CALL(call, machine)) {
+        char *longer = format("%s%sid == %d", filter ? filter : "", filter ? " || " : "", call.number);
         free(filter);
         filter = longer;
     }
@@ -229,9 +146,8 @@ void calls_select(struct selection *selection, int tracefs)
         choose_raw(selection, tracefs, machine);
         return;
     }
-    for (size_t i = 0; i < NR_CALLS; i++)
-        if (machine == NR_MACHINES || calls[i].numbers[machine] >= 0)
-            choose_pair(selection, tracefs, &calls[i]);
+    for (EACH_CALL(call, machine < NR_MACHINES ? machine : X86_64))
+        choose_pair(selection, tracefs, &call);
 }
 
 enum call_part event_call_part(const struct event *event)
@@ -257,8 +173,7 @@ static bool is_narrow(const char *pid)
     char *path = format("/proc/%s/exe", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool narrow = fd >= 0 && read(fd, head, sizeof head) == sizeof head && head[EI_CLASS] == ELFCLASS32;
-    if (fd >= 0)
-        close(fd);
+    close_file(fd);
     free(path);
     return narrow;
 }
@@ -286,9 +201,8 @@ void calls_json(struct json *json, const struct selection *selection)
     json_open(json, "syscall_numbers", '{');
     json_string(json, "machine", machine_names[machine]);
     json_open(json, "numbers", '{');
-    for (size_t i = 0; i < NR_CALLS; i++)
-        if (calls[i].numbers[machine] >= 0)
-            json_integer(json, calls[i].name, calls[i].numbers[machine]);
+    for (EACH_CALL(call, machine))
+        json_integer(json, call.name, call.number);
     json_close(json, '}');
     narrow_json(json, machine);
     json_close(json, '}');

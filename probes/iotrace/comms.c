@@ -1,12 +1,4 @@
-#include "iotrace/comms.h"
-
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/errors.h"
-#include "common/files.h"
+#include "iotrace/iotrace.h"
 
 enum { COMM_BYTES = 16, PROC_COMM_BYTES = 64 };
 

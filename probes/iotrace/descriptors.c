@@ -1,17 +1,6 @@
-#include "iotrace/descriptors.h"
+#include "iotrace/iotrace.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/files.h"
-#include "common/topology.h"
 
 struct descriptor_row {
     int64_t listed_ns, position, ino;

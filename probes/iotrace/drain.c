@@ -1,17 +1,4 @@
-#include "iotrace/drain.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
-#include "iotrace/ringbuffer.h"
+#include "iotrace/iotrace.h"
 
 enum { PIPE_BYTES = 1 << 20 };
 
@@ -190,14 +177,11 @@ int drain_restart(struct drain *drain)
 void drain_close(struct drain *drain)
 {
     for (unsigned cpu = 0; cpu < drain->nr_cpus; cpu++) {
-        if (drain->cpus[cpu].raw >= 0)
-            close(drain->cpus[cpu].raw);
-        if (drain->cpus[cpu].out >= 0)
-            close(drain->cpus[cpu].out);
+        close_file(drain->cpus[cpu].raw);
+        close_file(drain->cpus[cpu].out);
     }
     free(drain->cpus);
     for (int end = 0; end < 2; end++)
-        if (drain->pipe[end] >= 0)
-            close(drain->pipe[end]);
+        close_file(drain->pipe[end]);
     *drain = (struct drain){.pipe = {-1, -1}};
 }

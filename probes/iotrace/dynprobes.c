@@ -1,14 +1,6 @@
-#include "iotrace/dynprobes.h"
+#include "iotrace/iotrace.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
-
-#include "common/files.h"
-#include "iotrace/btf.h"
 
 #define KERNEL_BTF "/sys/kernel/btf/vmlinux"
 #define GROUP      "androstep"

@@ -1,18 +1,6 @@
-#include "iotrace/listing.h"
+#include "iotrace/iotrace.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
 #include "extmap/extmap.h"
-#include "iotrace/descriptors.h"
 
 static const struct record_type *const types[] = {EXTMAP_TYPES, &descriptor_type};
 const struct record_probe listing_probe = {"iotrace", types, sizeof types / sizeof *types};

@@ -1,15 +1,4 @@
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/json.h"
-#include "iotrace/listing.h"
-#include "iotrace/names.h"
-#include "iotrace/recording.h"
-#include "iotrace/salvage.h"
-#include "iotrace/session.h"
+#include "iotrace/iotrace.h"
 
 struct command {
     struct asked asked;
@@ -29,20 +18,11 @@ static int cleanup(void)
 
 static int describe(void)
 {
-    struct json json = {stdout, false};
-    json_open(&json, NULL, '{');
-    json_string(&json, "probe", "iotrace");
-    json_string(&json, "version", PROBE_VERSION);
-    json_string(&json, "trace.dat", "trace-cmd.dat version 6");
-    recording_describe(&json);
-    fputs(",\n\"before.rec and after.rec\": ", stdout);
-    if (record_describe(stdout, &listing_probe) < 0)
-        return -1;
+    fputs("{\"before.rec and after.rec\": ", stdout);
+    record_describe(stdout, &listing_probe);
     fputs(",\n\"names.rec\": ", stdout);
-    if (record_describe(stdout, &names_probe) < 0)
-        return -1;
-    json_close(&json, '}');
-    putchar('\n');
+    record_describe(stdout, &names_probe);
+    puts("}");
     return fflush(stdout) == 0 ? 0 : print_error("standard output: %s", strerror(errno));
 }
 
@@ -77,33 +57,32 @@ int main(int argc, char **argv)
 {
     struct command command = {.asked = {.preset = "block+fs", .buffer_kb = 16384}};
     const struct opt table[] = {
-        {'o', "output", "DIR", "record into DIR, which is created; not on a traced device", OPT_TEXT,
-         &command.asked.output, 0, 0},
-        {0, "preset", "NAME", "block, block+fs (the default) or block+fs+syscalls", OPT_TEXT, &command.asked.preset, 0,
-         0},
-        {0, "readahead", NULL, "also record pages that are requested or leave the cache (Linux 6.12, or kprobes)",
-         OPT_FLAG, &command.asked.readahead, 0, 0},
-        {0, "device", "PATH", "trace this device (path or MAJ:MIN) or that of a file; default: all mounted", OPT_LIST,
-         &command.asked.devices, 0, 0},
-        {0, "list", "DIR", "list the files of this mount point; none: no files; default: all that are traced", OPT_LIST,
-         &command.asked.lists, 0, 0},
-        {0, "time", "S", "end S seconds after the first listing", OPT_NUMBER, &command.asked.seconds, 1, 100000000},
-        {0, "size", "MB", "end after MB megabytes of trace", OPT_NUMBER, &command.asked.megabytes, 1, 100000000},
-        {0, "segment", "S", "every S seconds, write the events since the last one to DIR/segment-TIME.dat", OPT_NUMBER,
-         &command.asked.segment_seconds, 1, 3600},
-        {0, "buffer", "KB", "ring buffer of each CPU; default: 16384", OPT_NUMBER, &command.asked.buffer_kb, 8,
-         4194304},
-        {0, "clock", "NAME", "mono (the default), or boot, which continues during suspend", OPT_TEXT,
-         &command.asked.clock, 0, 0},
-        {0, "allow-same-device", NULL, "allow DIR to lie on a traced device", OPT_FLAG, &command.asked.same_device, 0,
-         0},
-        {0, "finish", "DIR", "pack the recording of a killed iotrace in DIR, and do nothing else", OPT_TEXT,
-         &command.finish, 0, 0},
-        {0, "cleanup", NULL, "remove trace instances of dead iotrace processes, and do nothing else", OPT_FLAG,
-         &command.cleanup, 0, 0},
-        {0, "describe", NULL, "print a description of the files as JSON and do nothing else", OPT_FLAG,
-         &command.describe, 0, 0},
-        {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
+        {OPT_TEXT, 'o', "output", "DIR", &command.asked.output, 0, 0,
+         "record into DIR, which is created; not on a traced device"},
+        {OPT_TEXT, 0, "preset", "NAME", &command.asked.preset, 0, 0,
+         "block, block+fs (the default) or block+fs+syscalls"},
+        {OPT_FLAG, 0, "readahead", NULL, &command.asked.readahead, 0, 0,
+         "also record pages that are requested or leave the cache (Linux 6.12, or kprobes)"},
+        {OPT_LIST, 0, "device", "PATH", &command.asked.devices, 0, 0,
+         "trace this device (path or MAJ:MIN) or that of a file; default: all mounted"},
+        {OPT_LIST, 0, "list", "DIR", &command.asked.lists, 0, 0,
+         "list the files of this mount point; none: no files; default: all that are traced"},
+        {OPT_NUMBER, 0, "time", "S", &command.asked.seconds, 1, 100000000, "end S seconds after the first listing"},
+        {OPT_NUMBER, 0, "size", "MB", &command.asked.megabytes, 1, 100000000, "end after MB megabytes of trace"},
+        {OPT_NUMBER, 0, "segment", "S", &command.asked.segment_seconds, 1, 3600,
+         "every S seconds, write the events since the last one to DIR/segment-TIME.dat"},
+        {OPT_NUMBER, 0, "buffer", "KB", &command.asked.buffer_kb, 8, 4194304,
+         "ring buffer of each CPU; default: 16384"},
+        {OPT_TEXT, 0, "clock", "NAME", &command.asked.clock, 0, 0,
+         "mono (the default), or boot, which continues during suspend"},
+        {OPT_FLAG, 0, "allow-same-device", NULL, &command.asked.same_device, 0, 0,
+         "allow DIR to lie on a traced device"},
+        {OPT_TEXT, 0, "finish", "DIR", &command.finish, 0, 0,
+         "pack the recording of a killed iotrace in DIR, and do nothing else"},
+        {OPT_FLAG, 0, "cleanup", NULL, &command.cleanup, 0, 0,
+         "remove trace instances of dead iotrace processes, and do nothing else"},
+        {OPT_FLAG, 0, "describe", NULL, &command.describe, 0, 0, "print the record types as JSON and do nothing else"},
+        OPT_HELP(&command.help),
     };
     const struct opts opts = {"-o DIR [OPTION...] [-- COMMAND...]", about, more, table,
                               sizeof table / sizeof *table,         NULL};

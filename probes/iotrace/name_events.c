@@ -1,6 +1,5 @@
-#include "iotrace/name_events.h"
+#include "iotrace/iotrace.h"
 
-#include <string.h>
 #include <sys/fanotify.h>
 
 /* From linux/fanotify.h, which some C libraries do not allow together with their own header. */

@@ -1,20 +1,7 @@
-#include "iotrace/names.h"
+#include "iotrace/iotrace.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/fanotify.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/files.h"
 
 /* Flags of fanotify since 5.17, the first version that reports the inodes of created and removed entries. */
 #define INIT                                                                                                           \
@@ -157,8 +144,7 @@ static int watch(const struct mounted *mount, const char **why)
     int result =
         mounted < 0 ? -1 : fanotify_mark(group, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, EVENTS | FAN_ONDIR, mounted, NULL);
     int error = errno;
-    if (mounted >= 0)
-        close(mounted);
+    close_file(mounted);
     if (result < 0)
         close(group);
     errno = error;
@@ -307,8 +293,7 @@ static int start_reader(const struct topology *topology, int dir, bool are_probe
         close(pipes[1]);
         close(pipes[2]);
         for (size_t i = 0; i < nr_unneeded; i++)
-            if (unneeded[i] >= 0)
-                close(unneeded[i]);
+            close_file(unneeded[i]);
         _exit(read_names(topology, dir, are_probed, pipes[0], pipes[3]) < 0);
     }
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -325,18 +310,15 @@ void names_begin(struct names *names, const struct topology *topology, int dir, 
         print_error("names.rec: no process can be started to read names; those of files deleted during the trace will "
                     "not be resolved");
     for (int i = 0; i < 4; i += 3)
-        if (pipes[i] >= 0)
-            close(pipes[i]);
+        close_file(pipes[i]);
     *names = (struct names){pipes[2] < 0 ? 0 : hear(pipes[2]), pipes[1], pipes[2]};
 }
 
 void names_end(struct names *names)
 {
-    if (names->end >= 0)
-        close(names->end);
+    close_file(names->end);
     if (names->reader && !hear(names->status))
         print_error("names.rec: the file is incomplete; later names are not recorded");
-    if (names->status >= 0)
-        close(names->status);
+    close_file(names->status);
     *names = (struct names){0, -1, -1};
 }

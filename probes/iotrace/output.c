@@ -1,18 +1,6 @@
-#include "iotrace/output.h"
+#include "iotrace/iotrace.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "iotrace/recording.h"
-#include "iotrace/tracedat.h"
 
 #define UNFINISHED "unfinished"
 #define SEGMENTED  "segmented"
@@ -70,10 +58,8 @@ int output_reopen(struct output *output, const char *path)
 
 void output_close(struct output *output)
 {
-    if (output->parts >= 0)
-        close(output->parts);
-    if (output->dir >= 0)
-        close(output->dir);
+    close_file(output->parts);
+    close_file(output->dir);
     output->dir = output->parts = -1;
 }
 
@@ -156,8 +142,7 @@ int output_save_stats(const struct output *output, const struct instance *instan
     if (result < 0)
         print_error("%s/" UNFINISHED "/stats: %s; the number of lost events will be unknown", output->path,
                     strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    close_file(fd);
     return result;
 }
 

@@ -1,12 +1,4 @@
-#include "iotrace/presets.h"
-
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/files.h"
+#include "iotrace/iotrace.h"
 
 /* Conditions for selecting an event. */
 enum want {

@@ -1,63 +1,19 @@
-#include "iotrace/recording.h"
+#include "iotrace/iotrace.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/record.h"
-#include "iotrace/android.h"
-#include "iotrace/calls.h"
-
-static const struct {
-    const char *name, *dtype, *meaning;
-} members[] = {
-    {"androstep_recording", "integer", "Version of the format of this file: 1."},
-    {"probe", "object", "name and version of the recorder."},
-    {"facts", "object", "Columns of table captures that only the recorder knows; null: unknown."},
-    {"realtime_offset_ns", "integer",
-     "Wall clock minus the clock of the trace at the start; null if programs cannot "
-     "read the trace's clock."},
-    {"clock_at_start", "object", "The kernel's clocks at one moment: boot_ns, mono_ns, realtime_ns."},
-    {"preset", "string", "The requested preset."},
-    {"buffer_kb", "integer", "Ring buffer per CPU in KiB."},
-    {"instance", "string", "Name of the trace instance."},
-    {"command", "array", "Words of the command."},
-    {"directory", "string", "Working directory in which the command started."},
-    {"devices", "array", "Block devices: dev, name, parent, start_sector, nr_sectors, lies_on, traced."},
-    {"mounts", "array",
-     "Mounted filesystems of block devices: dev, path, fs_type, options, block_bytes (statfs f_bsize; null: cannot be "
-     "reached by its path)."},
-    {"listed", "array", "Mount points that before.rec and after.rec list."},
-    {"events", "array", "Events recorded: event as SYSTEM/NAME and the filter in force or null."},
-    {"absent", "array", "Events of the preset that the kernel lacks, as SYSTEM/NAME."},
-    {"syscall_numbers", "object",
-     "numbers: system call numbers of this machine by name, for events of raw_syscalls; null without such events. "
-     "narrow: processes that ran 32-bit programs at the start, which use other numbers."},
-    {"complete", "bool", "Whether the recording was ended and packed; false while it runs, or if it was killed."},
-    {"stopped_by", "string",
-     "command, time, size, signal, error, or killed (packed by iotrace --finish); null while "
-     "it runs."},
-    {"command_status", "integer", "Exit status of the command, or minus the signal that ended it; null: none."},
-    {"command_pid", "integer", "Process of the command, an ancestor of all its processes; null: none."},
-    {"window", "object",
-     "start_ns and end_ns of the part of the recording that was asked for, in the clock of the trace. It begins when "
-     "the first listing is complete, or with the trace if there is none. It ends before the last listing, when the "
-     "command or the time has ended and the listed filesystems have been synced. null: unknown, as the end after a "
-     "kill."},
-    {"lost_events", "integer", "Events missing from trace.dat and the segments; null: unknown."},
-    {"cpus", "array",
-     "For each CPU: events in trace.dat and the segments before it and the kernel's counters overrun, commit_overrun, "
-     "dropped, read_events and "
-     "unread (events that could not be written); null: unknown."},
-    {"clock_at_end", "object", "As clock_at_start, at the end; null: unknown."},
-};
 
 struct clock_reading clock_reading(void)
 {
     int64_t boot = clock_now(CLOCK_BOOTTIME);
     return (struct clock_reading){boot, boot + clock_offset(CLOCK_MONOTONIC), boot + clock_offset(CLOCK_REALTIME)};
+}
+
+static void number_json(struct json *json, const char *key, int64_t value, bool known)
+{
+    if (known)
+        json_integer(json, key, value);
+    else
+        json_null(json, key);
 }
 
 static void clock_json(struct json *json, const char *key, const struct clock_reading *reading)
@@ -114,12 +70,9 @@ static void facts_json(struct json *json, const struct recording *recording)
 static void clocks_json(struct json *json, const char *trace_clock)
 {
     struct clock_reading now = clock_reading();
-    if (strcmp(trace_clock, "mono") == 0)
-        json_integer(json, "realtime_offset_ns", now.realtime_ns - now.mono_ns);
-    else if (strcmp(trace_clock, "boot") == 0)
-        json_integer(json, "realtime_offset_ns", now.realtime_ns - now.boot_ns);
-    else
-        json_null(json, "realtime_offset_ns");
+    bool boot = strcmp(trace_clock, "boot") == 0;
+    number_json(json, "realtime_offset_ns", now.realtime_ns - (boot ? now.boot_ns : now.mono_ns),
+                boot || strcmp(trace_clock, "mono") == 0);
     clock_json(json, "clock_at_start", &now);
 }
 
@@ -195,14 +148,6 @@ int64_t lost_events(const struct cpu_result *cpus, unsigned nr_cpus)
     return lost;
 }
 
-static void counter_json(struct json *json, const char *key, uint64_t value, bool known)
-{
-    if (known)
-        json_integer(json, key, (int64_t)value);
-    else
-        json_null(json, key);
-}
-
 static void cpus_json(struct json *json, const struct outcome *outcome)
 {
     json_open(json, "cpus", '[');
@@ -211,22 +156,14 @@ static void cpus_json(struct json *json, const struct outcome *outcome)
         json_open(json, NULL, '{');
         json_integer(json, "cpu", nr);
         json_integer(json, "events", (int64_t)cpu->events);
-        counter_json(json, "overrun", cpu->stats.overrun, cpu->known);
-        counter_json(json, "commit_overrun", cpu->stats.commit_overrun, cpu->known);
-        counter_json(json, "dropped", cpu->stats.dropped, cpu->known);
-        counter_json(json, "read_events", cpu->stats.read_events, cpu->known);
-        counter_json(json, "unread", cpu->stats.entries, cpu->known);
+        number_json(json, "overrun", (int64_t)cpu->stats.overrun, cpu->known);
+        number_json(json, "commit_overrun", (int64_t)cpu->stats.commit_overrun, cpu->known);
+        number_json(json, "dropped", (int64_t)cpu->stats.dropped, cpu->known);
+        number_json(json, "read_events", (int64_t)cpu->stats.read_events, cpu->known);
+        number_json(json, "unread", (int64_t)cpu->stats.entries, cpu->known);
         json_close(json, '}');
     }
     json_close(json, ']');
-}
-
-static void moment_json(struct json *json, const char *key, int64_t ns)
-{
-    if (ns)
-        json_integer(json, key, ns);
-    else
-        json_null(json, key);
 }
 
 static void window_json(struct json *json, const struct window *window)
@@ -237,7 +174,7 @@ static void window_json(struct json *json, const struct window *window)
     }
     json_open(json, "window", '{');
     json_integer(json, "start_ns", window->start_ns);
-    moment_json(json, "end_ns", window->end_ns);
+    number_json(json, "end_ns", window->end_ns, window->end_ns != 0);
     json_close(json, '}');
 }
 
@@ -248,16 +185,11 @@ void recording_outcome(FILE *out, const struct window *window, const struct outc
     bool killed = !outcome || strcmp(outcome->stopped_by, "killed") == 0;
     json_bool(&json, "complete", !killed);
     json_string(&json, "stopped_by", outcome ? outcome->stopped_by : NULL);
-    if (outcome && outcome->command_status)
-        json_integer(&json, "command_status", *outcome->command_status);
-    else
-        json_null(&json, "command_status");
-    if (outcome && outcome->command_pid)
-        json_integer(&json, "command_pid", outcome->command_pid);
-    else
-        json_null(&json, "command_pid");
+    number_json(&json, "command_status", outcome && outcome->command_status ? *outcome->command_status : 0,
+                outcome && outcome->command_status);
+    number_json(&json, "command_pid", outcome ? outcome->command_pid : 0, outcome && outcome->command_pid);
     window_json(&json, window);
-    counter_json(&json, "lost_events", (uint64_t)lost, lost >= 0);
+    number_json(&json, "lost_events", lost, lost >= 0);
     cpus_json(&json, outcome);
     if (killed)
         json_null(&json, "clock_at_end");
@@ -267,17 +199,4 @@ void recording_outcome(FILE *out, const struct window *window, const struct outc
     }
     json_close(&json, '}');
     putc('\n', out);
-}
-
-void recording_describe(struct json *json)
-{
-    json_open(json, "recording.json", '[');
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        json_open(json, NULL, '{');
-        json_string(json, "name", members[i].name);
-        json_string(json, "dtype", members[i].dtype);
-        json_string(json, "meaning", members[i].meaning);
-        json_close(json, '}');
-    }
-    json_close(json, ']');
 }

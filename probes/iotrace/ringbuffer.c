@@ -1,8 +1,4 @@
-#include "iotrace/ringbuffer.h"
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
+#include "iotrace/iotrace.h"
 
 /* Flags in the commit word above the length of the data (kernel/trace/ring_buffer.c: RB_MISSED_*). */
 #define MISSED_FLAGS (3U << 30)

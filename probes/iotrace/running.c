@@ -1,19 +1,7 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "common/command.h"
-#include "common/errors.h"
-#include "common/files.h"
-#include "iotrace/calls.h"
-#include "iotrace/session.h"
+#include "iotrace/iotrace.h"
 
 enum { DRAIN_MS = 100, MS_NS = 1000000, PATIENCE_S = 10 };
 
@@ -131,8 +119,7 @@ static enum end list_beside(struct session *session, const char *name)
     if (child > 0)
         leave_out(session, child);
     for (int end = 0; end < 2; end++)
-        if (go[end] >= 0)
-            close(go[end]);
+        close_file(go[end]);
     if (child < 0) {
         print_error("%s: no process can be started to list files: %s", name, strerror(errno));
         return END_NONE;

@@ -1,16 +1,4 @@
-#include "iotrace/salvage.h"
-
-#include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "iotrace/drain.h"
-#include "iotrace/dynprobes.h"
-#include "iotrace/output.h"
-#include "iotrace/tracefs.h"
+#include "iotrace/iotrace.h"
 
 /* Save the remaining data of a dead recorder's instance, followed by the kernel's counters. */
 static int save_rest(const struct output *output, const struct instance *instance)

@@ -1,22 +1,8 @@
-#include "iotrace/session.h"
+#include "iotrace/iotrace.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "common/command.h"
-#include "common/errors.h"
-#include "iotrace/calls.h"
-#include "iotrace/dynprobes.h"
-#include "iotrace/recording.h"
-#include "iotrace/salvage.h"
-#include "iotrace/tracedat.h"
 
 static const char *const end_names[] = {NULL, "command", "time", "size", "signal", "error"};
 

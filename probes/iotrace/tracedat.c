@@ -1,17 +1,4 @@
-#include "iotrace/tracedat.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/errors.h"
+#include "iotrace/iotrace.h"
 
 static const char magic[] = "\x17\x08\x44tracing6"; /* including its NUL */
 
@@ -20,24 +7,15 @@ enum { OPTION_DONE = 0, OPTION_CPUSTAT = 2, OPTION_TRACECLOCK = 4, OPTION_UNAME 
 /* Offset of the page size in `head`: after magic, byte order and size of a long. */
 enum { PAGE_SIZE_OFFSET = sizeof magic + 2 };
 
-static void put_u16(FILE *out, uint16_t value)
+/* Write an integer of these bytes, little-endian. */
+static void put(FILE *out, uint64_t value, size_t bytes)
 {
-    fwrite(&value, sizeof value, 1, out);
-}
-
-static void put_u32(FILE *out, uint32_t value)
-{
-    fwrite(&value, sizeof value, 1, out);
-}
-
-static void put_u64(FILE *out, uint64_t value)
-{
-    fwrite(&value, sizeof value, 1, out);
+    fwrite(&value, bytes, 1, out);
 }
 
 static void put_sized(FILE *out, const struct contents *text)
 {
-    put_u64(out, text->size);
+    put(out, text->size, 8);
     fwrite(text->data, 1, text->size, out);
 }
 
@@ -93,7 +71,7 @@ static int put_ftrace_formats(FILE *out, int tracefs)
     int nr = ftrace_events(tracefs, &names), result = 0;
     if (nr < 0)
         return print_error("tracefs/events/ftrace: %s", strerror(errno));
-    put_u32(out, (uint32_t)nr);
+    put(out, nr, 4);
     for (int i = 0; i < nr; i++) {
         if (result == 0)
             result = put_format(out, tracefs, "ftrace", names[i]);
@@ -116,11 +94,11 @@ static int put_systems(FILE *out, int tracefs, const struct event *events, size_
     uint32_t systems = 0;
     for (size_t i = 0; i < nr_events; i += same_system(events + i, nr_events - i))
         systems++;
-    put_u32(out, systems);
+    put(out, systems, 4);
     for (size_t first = 0; first < nr_events;) {
         size_t nr = same_system(events + first, nr_events - first);
         fwrite(events[first].system, 1, strlen(events[first].system) + 1, out);
-        put_u32(out, (uint32_t)nr);
+        put(out, nr, 4);
         for (size_t end = first + nr; first < end; first++)
             if (put_format(out, tracefs, events[first].system, events[first].name) < 0)
                 return -1;
@@ -133,7 +111,7 @@ static void put_printk_formats(FILE *out, int tracefs)
     struct contents file = {NULL, 0};
     if (file_read(tracefs, "printk_formats", &file) < 0 || file.size > UINT32_MAX)
         file.size = 0;
-    put_u32(out, (uint32_t)file.size);
+    put(out, file.size, 4);
     fwrite(file.data ? file.data : "", 1, file.size, out);
     free(file.data);
 }
@@ -151,7 +129,7 @@ static int put_headers(FILE *out, int tracefs)
         fwrite(magic, 1, sizeof magic, out);
         putc(0, out); /* little endian, as ringbuffer.c requires */
         putc((int)layout.commit_size, out);
-        put_u32(out, (uint32_t)layout.bytes);
+        put(out, layout.bytes, 4);
         fwrite("header_page", 1, sizeof "header_page", out);
         put_sized(out, &page);
         fwrite("header_event", 1, sizeof "header_event", out);
@@ -167,7 +145,7 @@ static int put_head(FILE *out, int tracefs, const struct event *events, size_t n
     if (put_headers(out, tracefs) < 0 || put_ftrace_formats(out, tracefs) < 0 ||
         put_systems(out, tracefs, events, nr_events) < 0)
         return -1;
-    put_u32(out, 0); /* no kallsyms: none of these events prints an address */
+    put(out, 0, 4); /* no kallsyms: none of these events prints an address */
     put_printk_formats(out, tracefs);
     put_sized(out, cmdlines);
     return 0;
@@ -214,8 +192,7 @@ static int open_cpu(int dir, unsigned cpu, size_t page_bytes, uint64_t *size)
     snprintf(name, sizeof name, "cpu%u", cpu);
     int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &status) < 0 || page_bytes == 0) {
-        if (fd >= 0)
-            close(fd);
+        close_file(fd);
         return print_error("%s: %s", name, strerror(errno));
     }
     /* A killed recorder may leave a partial page. */
@@ -254,8 +231,7 @@ uint64_t tracedat_events(int dir, unsigned cpu)
     int fd = open_cpu(dir, cpu, layout.bytes, &size);
     void *pages =
         fd < 0 || size == 0 || size > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
+    close_file(fd);
     if (pages == MAP_FAILED)
         return 0;
     for (size_t at = 0; at < size; at += layout.bytes)
@@ -266,8 +242,8 @@ uint64_t tracedat_events(int dir, unsigned cpu)
 
 static void put_option(FILE *out, uint16_t option, const char *prefix, const struct contents *text)
 {
-    put_u16(out, option);
-    put_u32(out, (uint32_t)(strlen(prefix) + text->size + 1));
+    put(out, option, 2);
+    put(out, (strlen(prefix) + text->size + 1), 4);
     fwrite(prefix, 1, strlen(prefix), out);
     fwrite(text->data, 1, text->size + 1, out);
 }
@@ -284,10 +260,10 @@ static void put_options(FILE *out, const struct contents *clock, const struct co
         if (stats[cpu].data)
             put_option(out, OPTION_CPUSTAT, prefix, &stats[cpu]);
     }
-    put_u16(out, OPTION_DONE);
+    put(out, OPTION_DONE, 2);
 }
 
-static uint64_t aligned(uint64_t offset, uint64_t page)
+static uint64_t to_page(uint64_t offset, uint64_t page)
 {
     return (offset + page - 1) / page * page;
 }
@@ -306,19 +282,19 @@ static struct contents tail_of_head(const struct contents *clock, const struct c
     FILE *out = open_memstream(&tail.data, &tail.size);
     if (!out)
         exit(-print_error("no memory left"));
-    put_u32(out, nr_cpus);
+    put(out, nr_cpus, 4);
     put_options(out, clock, uname, stats, nr_cpus);
     fwrite("flyrecord", 1, sizeof "flyrecord", out);
     uint64_t offset = head_bytes + (uint64_t)ftell(out) + (uint64_t)nr_cpus * 16 + 8 + clock->size;
-    offset = aligned(offset, page);
+    offset = to_page(offset, page);
     for (unsigned cpu = 0; cpu < nr_cpus; cpu++) {
-        put_u64(out, offset);
-        put_u64(out, parts[cpu].size);
+        put(out, offset, 8);
+        put(out, parts[cpu].size, 8);
         offset += parts[cpu].size;
     }
     put_sized(out, clock);
     uint64_t end = head_bytes + (uint64_t)ftell(out);
-    for (uint64_t fill = aligned(end, page) - end; fill > 0; fill--)
+    for (uint64_t fill = to_page(end, page) - end; fill > 0; fill--)
         putc(0, out);
     if (fclose(out) != 0)
         exit(-print_error("no memory left"));

@@ -1,19 +1,7 @@
-#include "iotrace/tracefs.h"
+#include "iotrace/iotrace.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/errors.h"
-#include "common/files.h"
 
 #define NAME_PREFIX "androstep."
 
@@ -37,8 +25,7 @@ static int open_mounted(void)
         int dir = open_dir(AT_FDCWD, places[i]);
         if (is_tracefs(dir))
             return dir;
-        if (dir >= 0)
-            close(dir);
+        close_file(dir);
     }
     return -1;
 }
@@ -63,12 +50,10 @@ int tracefs_open(void)
     if (dir < 0)
         dir = mount_briefly("debugfs", "/sys/kernel/debug", "tracing");
     int readable = is_tracefs(dir) ? open_dir(dir, ".") : -1;
-    if (dir >= 0)
-        close(dir);
+    close_file(dir);
     if (readable >= 0 && faccessat(readable, "instances", W_OK, 0) == 0)
         return readable;
-    if (readable >= 0)
-        close(readable);
+    close_file(readable);
     if (geteuid() != 0)
         return print_error("tracing needs root; run iotrace as root (on Android: su, or adb root)");
     return print_error(
@@ -178,10 +163,8 @@ int instance_create(struct instance *instance, int tracefs, const char *output)
 
 void instance_close(struct instance *instance)
 {
-    if (instance->held >= 0)
-        close(instance->held);
-    if (instance->dir >= 0)
-        close(instance->dir);
+    close_file(instance->held);
+    close_file(instance->dir);
     instance->held = instance->dir = -1;
 }
 

@@ -1,10 +1,5 @@
-#include <errno.h>
 #include <glob.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "common/clock.h"
-#include "common/files.h"
 #include "procmon/procmon.h"
 
 /* Files are searched again because CPUs and disks come and go. */

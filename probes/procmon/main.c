@@ -1,9 +1,5 @@
 #include "procmon/procmon.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/errors.h"
 #include "common/opts.h"
 
 static const char *const group_names[GROUPS] = {
@@ -95,14 +91,14 @@ int main(int argc, char **argv)
     struct command command = {.request.hz = 10};
     struct request *request = &command.request;
     const struct opt table[] = {
-        {'o', "record", "FILE", "write the records to FILE; -: standard output", OPT_TEXT, &request->output, 0, 0},
-        {0, "hz", "N", "ticks per second; default: 10", OPT_NUMBER, &request->hz, 1, 1000},
-        {0, "time", "TIME", "end after this: 90, 10m, 2h; a command that still runs is ended", OPT_TIME,
-         &request->time_ns, 1000000, 100 * 86400 * SECOND_NS},
-        {0, "groups", "NAMES", "sample only these groups, with commas between them", OPT_TEXT, &command.groups, 0, 0},
-        {'q', "quiet", NULL, "no progress on standard error", OPT_FLAG, &request->quiet, 0, 0},
-        {0, "describe", NULL, "print the record types as JSON and do nothing else", OPT_FLAG, &command.describe, 0, 0},
-        {'h', "help", NULL, "print this text and do nothing else", OPT_FLAG, &command.help, 0, 0},
+        {OPT_TEXT, 'o', "record", "FILE", &request->output, 0, 0, "write the records to FILE; -: standard output"},
+        {OPT_NUMBER, 0, "hz", "N", &request->hz, 1, 1000, "ticks per second; default: 10"},
+        {OPT_TIME, 0, "time", "TIME", &request->time_ns, 1000000, 100 * 86400 * SECOND_NS,
+         "end after this: 90, 10m, 2h; a command that still runs is ended"},
+        {OPT_TEXT, 0, "groups", "NAMES", &command.groups, 0, 0, "sample only these groups, with commas between them"},
+        {OPT_FLAG, 'q', "quiet", NULL, &request->quiet, 0, 0, "no progress on standard error"},
+        OPT_DESCRIBE(&command.describe),
+        OPT_HELP(&command.help),
     };
     const struct opts opts = {"-o FILE [OPTION...] [-- COMMAND...]", about, more, table,
                               sizeof table / sizeof *table,          NULL};

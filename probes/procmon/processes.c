@@ -1,12 +1,3 @@
-#include <dirent.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
-#include "common/files.h"
 #include "extmap/extmap.h"
 #include "procmon/procmon.h"
 

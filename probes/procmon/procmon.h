@@ -1,10 +1,6 @@
 /* The parts of procmon: what it reads, how this becomes records, and when. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 #include "common/record.h"
 
 #define SECOND_NS INT64_C(1000000000)

@@ -1,19 +1,9 @@
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "common/command.h"
-#include "common/errors.h"
 #include "procmon/procmon.h"
 
 enum {
@@ -251,8 +241,7 @@ static void release(struct run *run)
     const int files[] = {run->timer, run->end, run->signals};
 
     for (size_t index = 0; index < sizeof files / sizeof *files; index++)
-        if (files[index] >= 0)
-            close(files[index]);
+        close_file(files[index]);
 }
 
 /* Sample into the open file. */

@@ -1,13 +1,5 @@
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/files.h"
 #include "extmap/extmap.h"
 #include "procmon/procmon.h"
 

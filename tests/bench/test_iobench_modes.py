@@ -520,6 +520,34 @@ def test_of_many_records_all_are_looked_at_where_that_is_asked_for(strace: str, 
     assert (f"the record at {RECORD} of the file of worker 0 does not have the data" in said) == (verify == "all")
 
 
+@pytest.mark.parametrize("record_bytes", [8, 1000, 4096])
+def test_records_that_are_written_twice_at_once_are_not_doubted(tmp_path: Path, record_bytes: int) -> None:
+    """Which of two writes in flight comes last is unknown, so that such a record proves nothing."""
+    words = ("--ioengine", "io_uring", "--iodepth", "32", "--rw", "randwrite", "--overlap", "90", "--loops", "20")
+    size = str(64 * record_bytes)
+    benched.run("-p", tmp_path, *words, "--size", size, "--bs", str(record_bytes), "--verify", "all", "--cache=any")
+
+
+NAMES = {
+    **{f"--mode {name}": name for name in [*MODES, "fbarrier", "fdatabarrier"]},
+    "--ioengine io_uring": "io_uring+buffered",
+    "--ioengine io_uring --direct 1": "io_uring+direct",
+    "--ioengine io_uring --direct 1 --fdatasync 1": "io_uring+direct+fdatasync",
+    "--direct 1 --fsync 1": "direct+fsync",
+    "--direct 1 --sync dsync": "direct+odsync",
+    "--sync sync --fsync 1": "osync+fsync",
+    "--sync_file_range write:1": "sync_file_range+write",
+    "--direct 1 --sync_file_range wait_before,write,wait_after:2": "direct+sync_file_range",
+}
+
+
+@pytest.mark.parametrize("words", NAMES)
+def test_a_mode_has_a_name(words: str, tmp_path: Path) -> None:
+    benched.run(*words.split(), "--dry-run", "-p", tmp_path, "--record", tmp_path / "out.rec")
+    (run,) = benched.repetitions(tmp_path / "out.rec")
+    assert run["sync_mode"] == NAMES[words]
+
+
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
+import os
 import random
 import re
 import shlex
@@ -102,18 +104,39 @@ def check_series(windows: pl.DataFrame, run: dict[str, Any], whole: dict[str, An
     assert (windows["duration_ns"] > 0).all() and (windows["duration_ns"] <= run["interval_ns"]).all()
 
 
+def check_buckets(histogram: pl.DataFrame, ops: pl.DataFrame) -> None:
+    """Check that every latency is counted in the bucket around it, of those that split powers of two in 64 parts."""
+    for (thread,), mine in ops.group_by("thread"):
+        buckets = histogram.filter(pl.col("thread") == thread).sort("bucket_ns")
+        assert (buckets["bucket_ns"] % buckets["width_ns"] == 0).all()
+        inside = mine.sort("latency_ns").join_asof(buckets, left_on="latency_ns", right_on="bucket_ns")
+        assert (inside["latency_ns"] < inside["bucket_ns"] + inside["width_ns"]).all()
+        counted = inside.group_by("bucket_ns").len("count").sort("bucket_ns")
+        assert counted["count"].to_list() == buckets["count"].to_list()
+
+
+def test_operations_are_due_to_the_nanosecond(tmp_path: Path) -> None:
+    path, rate = tmp_path / "out.rec", 2999
+    words = ("--size=256k", "--numjobs=2", f"--rate_iops={rate}", "--number_ios=128", "--log-ops", "--record", path)
+    benched.run(*words, "-p", tmp_path, "--cache=any", "-q")
+    starts = record.read(path).tables["bench_op"].filter(pl.col("part") == "op")["ts_ns"].sort()
+    assert (starts - starts.min()).to_list() == [number * 10**9 // rate for number in range(128)]
+
+
 def test_each_operation_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "out.rec"
     words = ("--rw=randwrite", "--size=128k", "--mode=fsync", "--numjobs=2", "--log-ops", "--record", path)
     benched.run(*words, "-p", tmp_path, "--cache=any", "-q")
     (run,) = benched.repetitions(path)
-    ops = record.read(path).tables["bench_op"]
+    read = record.read(path)
+    ops = read.tables["bench_op"]
     assert ops.filter(pl.col("part") == "op").height == 64
     for name, part in run["parts"].items():
         mine = ops.filter(pl.col("part") == name)
         assert mine.height == part["ops"], name
         assert mine["bytes"].sum() == part["bytes"], name
         assert mine["latency_ns"].max() == part["latency_max_ns"], name
+        check_buckets(read.tables["bench_histogram"].filter(pl.col("part") == name), mine)
         ends = mine["ts_ns"] + mine["latency_ns"]
         assert (mine["ts_ns"] >= run["ts_ns"] - 1_000_000).all(), name
         assert (ends <= run["ts_ns"] + run["duration_ns"] + 1_000_000).all(), name
@@ -389,49 +412,33 @@ def test_an_interrupted_run_says_so(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out.rec"]
 
 
-def made_up(what: str, *more: str | Path) -> bytes:
-    """Return the results of probes/iobench/tests/test_results.c: no time, one or no operation, hostile names."""
-    return built.run(built.program("test_results"), what, *more).stdout
+def refused(top: Path) -> subprocess.CompletedProcess[bytes]:
+    """Measure in a directory with a hostile name that is a file: nothing is done, and the reason names it."""
+    place = os.fsencode(top) + b"/\x1b[31m\n \xe2\x80\xae\xff"
+    Path(os.fsdecode(place)).touch()
+    words = (b"--directory", place, b"--size=64k", b"--cache=any", b"-q", b"--record")
+    return built.run(*benched.program(), *words, top / "out.rec", status=1)
 
 
-def printed(what: str, path: Path) -> bytes:
-    """Return the made-up results as iobench prints them, and as Mobibench would."""
-    if what == "human":
-        return made_up("human")
-    made_up("record", path / "out.rec")
-    return write_mobibench.lines(bench.read(path / "out.rec").tables).encode()
+def test_names_do_no_harm_to_a_terminal(tmp_path: Path) -> None:
+    text = refused(tmp_path).stdout
+    assert re.search(rb"\b-?(nan|inf)", text, re.IGNORECASE) is None
+    assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", text) and "\u202e" not in text.decode()
+    assert text.count(rb"/\x1b[31m\x0a \xe2\x80\xae\xff") == 2 and b"*** INVALID: " in text
 
 
-@pytest.mark.parametrize("what", ["human", "mobibench"])
-def test_nothing_that_is_no_number_is_printed(what: str, tmp_path: Path) -> None:
-    assert re.search(rb"\b-?(nan|inf)", printed(what, tmp_path), re.IGNORECASE) is None
-
-
-@pytest.mark.parametrize("what", ["human", "mobibench"])
-def test_names_do_no_harm_to_a_terminal(what: str, tmp_path: Path) -> None:
-    text = printed(what, tmp_path)
-    text.decode()
-    assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", text)
-    assert "\u202e" not in text.decode()
-    if what == "human":
-        assert rb"disk\x1b]0;x\x07 \xe2\x80\xae\xff" in text
-        assert rb"\xff\x1b[31m\x0a" in text
-    else:
-        assert r"\xff\x1b[31m\n" in text.decode()
-
-
-def test_records_of_hostile_and_extreme_results(tmp_path: Path) -> None:
-    made_up("record", tmp_path / "out.rec")
+def test_records_of_a_refused_repetition(tmp_path: Path) -> None:
+    refused(tmp_path)
     read = record.read(tmp_path / "out.rec")
     assert read.complete and not read.losses
-    runs = read.tables["bench_run"]
-    assert runs["valid"].to_list() == [1, 1, 1, 0]
-    assert runs["invalid"].to_list() == [None, None, None, 'write of "\\xff\x1b[31m\n" failed']
-    assert runs["cpu_active_ns"].null_count() == 4
-    whole = read.tables["bench_result"].filter((pl.col("thread") == -1) & (pl.col("part") == "op"))
-    assert whole["ops"].to_list() == [1, 1, 0, 0]
-    assert whole["latency_max_ns"].to_list() == [123456789, 0, None, None]
-    assert whole["result"].to_list() == [0, 0, 0, -5]
+    (run,) = read.tables["bench_run"].iter_rows(named=True)
+    assert run["valid"] == 0 and "\x1b[31m\n \u202e\\xff: Not a directory; " in run["invalid"]
+    assert run["duration_ns"] == 0
+    whole = read.tables["bench_result"].filter(pl.col("thread") == -1).row(0, named=True)
+    assert (whole["part"], whole["ops"], whole["latency_max_ns"], whole["result"]) == ("op", 0, None, -errno.EIO)
+    text = write_mobibench.lines(bench.read(tmp_path / "out.rec").tables)
+    assert re.search(r"\b-?(nan|inf)|[\x00-\x08\x0b-\x1f\x7f\u202e]", text, re.IGNORECASE) is None
+    assert r"\x1b[31m\n" in text
 
 
 # -- for people -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from polars.testing import assert_frame_equal
 from support import built, loops
 from support.loops import Mounted
 from support.oracles import ext4 as oracle
+from support.tree import ROOT
 
 from androstep_analysis import fs, schema, units
 from androstep_analysis.fs import fiemap
@@ -177,10 +178,29 @@ def assert_same_files(listing: fiemap.Listing, image: fs.Filesystem) -> None:
     assert_frame_equal(listing.times.select(same), image.times.sort("ino").select(same))
 
 
+def runs(extents: pl.DataFrame) -> list[list[int]]:
+    """Return inode, offset in sectors, sector and length of each extent, joined where they are contiguous."""
+    found: list[list[int]] = []
+    offset = pl.col("file_offset_bytes") // 512
+    for row in extents.sort("ino", "file_offset_bytes").select("ino", offset, "sector", "nr_sectors").iter_rows():
+        last = found[-1] if found else [0, 0, 0, 0]
+        if (last[0], last[1] + last[3], last[2] + last[3]) == row[:3]:
+            last[3] += row[3]
+        else:
+            found.append(list(row))
+    return found
+
+
 @pytest.mark.root
-def test_fibmap_and_fiemap_agree(filled: Mounted) -> None:
+def test_fibmap_and_fiemap_agree(filled: Mounted, tmp_path: Path) -> None:
     subprocess.run(["sync", "-f", filled.top], check=True)
-    built.run(built.program("test_filemap"), filled.top / "plain", filled.top / "sparse", filled.top / "empty")
+    inos = [(filled.top / name).stat().st_ino for name in ("plain", "sparse", "empty")]
+    found = []
+    for hidden in ([], [sys.executable, ROOT / "tests" / "support" / "attacker.py", "without-fiemap"]):
+        built.run(*hidden, built.program("extmap"), "-o", tmp_path / "out.rec", filled.top)
+        found.append(record.read(tmp_path / "out.rec").tables["extent"].filter(pl.col("ino").is_in(inos)))
+    assert runs(found[0]) == runs(found[1]) != []
+    assert (found[1]["flags"] == 0x80000000).all() and not (found[0]["flags"] == 0x80000000).any()
 
 
 @pytest.mark.root

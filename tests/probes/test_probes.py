@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -83,6 +84,11 @@ def test_help_teaches(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+SIZES = ("0", "-1", "k", "", "4kb", "4 k", "4x", "0x10", "1.5k", "1025t", "9t9", "9" * 20, "4@")
+TIMES = ("0", "-1s", "1ns", "1 s", "s", "", "367d", "1.5", "9" * 20)
+CHOICES = ("nativ", "natives", "", "none|native", "NONE")
+
+
 @pytest.mark.parametrize(
     ("name", "words", "told"),
     [
@@ -93,7 +99,17 @@ def test_help_teaches(name: str) -> None:
         ("extmap", ["-o", "x.rec", "/proc/self/fd"], "no block device lies below it"),
         ("extmap", ["-o", "/dev/full", "--tasks"], "/dev/full: the file is incomplete"),
         ("extmap", ["--colour"], "--colour is not an option"),
+        ("extmap", ["-x"], "-x is not an option"),
+        ("extmap", ["--task"], "--task is not an option"),
+        ("extmap", ["--taskss"], "--taskss is not an option"),
+        ("extmap", ["--tasks=yes"], "--tasks takes no value"),
         ("extmap", ["-o"], "--output needs a value: FILE"),
+        ("extmap", ["-ox.rec", "--", "--tasks"], "--tasks: cannot be listed"),
+        ("extmap", ["--output=a=b", "-"], "-: cannot be listed"),
+        ("iobench", ["--where"], "--where is not an option"),
+        *(("iobench", [f"--size={text}"], f"--size {text}: expected bytes from 1 to ") for text in SIZES),
+        *(("iobench", [f"--runtime={text}"], f"--runtime {text}: expected seconds up to ") for text in TIMES),
+        *(("iobench", [f"--fallocate={text}"], f"--fallocate {text}: expected one of none|native") for text in CHOICES),
         ("procmon", [], "name the file to write: -o FILE"),
         ("procmon", ["-o", "/proc/nowhere/at/all"], "/proc/nowhere/at/all: cannot be written"),
         ("procmon", ["-o", "/dev/full", "--time", "10"], "/dev/full: the file is incomplete (No space left"),
@@ -105,7 +121,7 @@ def test_help_teaches(name: str) -> None:
     ],
 )
 def test_a_failure_is_one_sentence(tmp_path: Path, name: str, words: list[str], told: str) -> None:
-    quiet = ["-q"] if name == "procmon" else []
+    quiet = ["-q"] if name in ("procmon", "iobench") else []
     done = built.run(built.program(name), *quiet, *words, status=1, cwd=tmp_path)
     assert done.stderr.startswith(f"{name}: ".encode()) and done.stderr.count(b"\n") == 1
     assert told in done.stderr.decode()
@@ -127,6 +143,28 @@ def test_a_link_is_not_followed_to_what_it_leads_to(tmp_path: Path) -> None:
     done = built.run(built.program("extmap"), "-o", "x.rec", "--tasks", status=1, cwd=tmp_path)
     assert "x.rec: cannot be written" in done.stderr.decode()
     assert (tmp_path / "precious").read_text() == "kept"
+
+
+UNSAFE = {
+    "plain ~ ä€💾": "plain ~ ä€💾",
+    "a\nb\tc\rd\x7f": r"a\x0ab\x09c\x0dd\x7f",
+    "\x9b31m": r"\xc2\x9b31m",
+    "a\u202eb\u2066\u061c\u2028": r"a\xe2\x80\xaeb\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8",
+    b"\xff \xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80": r"\xff \xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80",
+    b"cut \xe2\x82": r"cut \xe2\x82",
+}
+"""Texts, and how they are printed: control characters (C0, C1, directions, separators) and bytes that are no UTF-8."""
+
+
+@pytest.mark.parametrize("text", UNSAFE)
+def test_what_is_printed_is_safe_for_a_terminal(text: str | bytes) -> None:
+    done = built.run(built.program("extmap"), "-o", "/dev/null", text, status=1)
+    assert done.stderr.decode() == f"extmap: {UNSAFE[text]}: cannot be listed (No such file or directory)\n"
+
+
+def test_a_long_message_ends_between_characters() -> None:
+    done = built.run(built.program("extmap"), "-o", "/dev/null", b"\xff" * 9000, status=1)
+    assert re.fullmatch(rb"extmap: (\\xff){2500,2559}\n", done.stderr)
 
 
 @pytest.mark.parametrize(("name", "words"), [("extmap", ("-o",)), ("iobench", ("--cache=any", "--filename"))])

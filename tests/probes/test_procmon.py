@@ -472,6 +472,42 @@ def test_processes_that_come_and_go_end_nothing(tmp_path: Path) -> None:
     assert ended == sorted(ended)
 
 
+PHONE = {
+    "fs/f2fs/sda12/dirty_segments": "17\n",
+    "fs/f2fs/sda12/gc_background_calls": "5\n",
+    "class/block/sda12/dev": "8:12\n",
+    "fs/f2fs/features/dirty_segments": "not a number\n",
+    "class/thermal/thermal_zone3/temp": "-4500\n",
+    "class/thermal/thermal_zone3/type": "skin \x1b[31m\n",
+    "devices/system/cpu/cpu7/cpufreq/scaling_cur_freq": "1800000\n",
+    "bus/mmc/devices/mmc0:0001/life_time": "0x01 0x0b\n",
+    "bus/mmc/devices/mmc0:0001/pre_eol_info": "0x02\n",
+    "bus/platform/drivers/ufshcd-qcom/1d84000.ufshc/health_descriptor/life_time_estimation_a": "0x03\n",
+    "bus/platform/drivers/ufshcd-qcom/1d84000.ufshc/attributes/wb_avail_buf": "0xA\n",
+}
+"""Files of /sys on phones, which this machine lacks."""
+
+
+@pytest.mark.root
+def test_files_of_phones_are_found_and_read(tmp_path: Path) -> None:
+    """A file changes and one vanishes while the command runs, between the first and the last reading."""
+    for name, text in {**PHONE, "fs/f2fs/sda12/not_read": "1\n"}.items():
+        (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sys" / name).write_text(text)
+    groups = "frequency,thermal,filesystem,health"
+    script = (
+        'mount --bind "$1" /sys && exec "$2" -q -o "$3" --groups "$4" --hz 10 -- sh -c '
+        '"echo 18 >/sys/fs/f2fs/sda12/dirty_segments; rm /sys/class/thermal/thermal_zone3/temp"'
+    )
+    words = (tmp_path / "sys", built.program("procmon"), tmp_path / "out.rec", groups)
+    built.run("unshare", "--mount", "sh", "-c", script, "sh", *words)
+    texts = record.read(tmp_path / "out.rec").tables["text"].drop_nulls("text")
+    found = {path: rows["text"].to_list() for (path,), rows in texts.group_by("path", maintain_order=True)}
+    expected = {f"/sys/{name}": [text] for name, text in PHONE.items()}
+    expected["/sys/fs/f2fs/sda12/dirty_segments"].append("18\n")
+    assert found == expected
+
+
 @pytest.mark.root
 def test_what_only_root_may_read_is_counted(tmp_path: Path) -> None:
     program = os.memfd_create("procmon")

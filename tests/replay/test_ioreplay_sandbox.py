@@ -1,7 +1,7 @@
 """The directory of a replay: nothing outside of it is modified, whatever a program contains and others create there.
 
-probes/ioreplay/tests/test_sandbox.c tries every call with every path that could lead out. Here other processes
-interfere, and strace checks the calls.
+test_ioreplay_paths.py tries every call with every path that could lead out. Here other processes interfere, and
+strace checks the calls.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +22,15 @@ from typing import Any
 
 import pytest
 from support import built, confined, loops, made, replayed
+from support.replay_programs import command, opened, replay, results
+from support.replay_programs import program as listed
+from support.tree import ROOT
 
 from androstep_analysis.replay.program import Program
 
 WAYS = ["openat2", "walk"]
 SECONDS = 3
+ATTACKER = ROOT / "tests" / "support" / "attacker.py"
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ def digest(directory: Path) -> str:
 
 def by(way: str) -> list[str | Path]:
     """Return the words before a command with which it finds files in this way."""
-    return [] if way == "openat2" else [built.program("test_sandbox"), "without-openat2"]
+    return [] if way == "openat2" else [sys.executable, ATTACKER, "without-openat2"]
 
 
 def traced(log: Path) -> list[str | Path]:
@@ -63,7 +68,7 @@ def traced(log: Path) -> list[str | Path]:
 @contextlib.contextmanager
 def planting(sandbox: Path, target: str) -> Iterator[None]:
     """Start a process that creates links, pipes and devices in the sandbox and moves them."""
-    command = [built.program("test_sandbox"), "plant", sandbox, target, str(SECONDS - 1)]
+    command = [sys.executable, ATTACKER, "plant", sandbox, target, str(SECONDS - 1)]
     with subprocess.Popen(command) as planter:
         try:
             yield
@@ -78,26 +83,6 @@ def run_among_others(*command: str | Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, timeout=300)
     assert b"Sanitizer" not in done.stderr and b"runtime error" not in done.stderr
     assert done.returncode == 0 or done.stderr.endswith(b"; remove it yourself\n"), done.stderr.decode()
-
-
-# -- others plant --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("way", WAYS)
-def test_strace_sees_nothing_outside(way: str, tmp_path: Path, canary: Path) -> None:
-    before, sandbox, log = digest(canary), tmp_path / "box", tmp_path / "log"
-    with planting(sandbox, "../outside"):
-        run_among_others(*by(way), *traced(log), built.program("test_sandbox"), "operate", sandbox, str(SECONDS))
-    assert confined.outside(log, sandbox) == []
-    assert digest(canary) == before
-    calls = log.read_text("utf-8", "surrogateescape")
-    assert (calls.count("RESOLVE_BENEATH") > 1) == (way == "openat2")
-    assert calls.count("ELOOP") > 100 if way == "openat2" else re.search(r'flip>, "", {st_mode=S_IFLNK', calls)
-    for kind in ("pipe", "socket", "device"):
-        opened = [line for line in calls.splitlines() if re.search(rf"openat2?\(.* = \d+<.*/{kind}>", line)]
-        assert len(opened) > 10
-        assert all("O_PATH" in line for line in opened)
 
 
 # -- the witness itself --------------------------------------------------------------------------------------------
@@ -209,7 +194,7 @@ def test_the_witness_catches_a_program_that_follows_links(tmp_path: Path, canary
 
 def program(path: Path, rounds: int = 40) -> None:
     """Write a program that makes every call with a path repeatedly, on names that `planting` exchanges too."""
-    paths = ("flip/secret", "flip/new", "link/secret", "pipe", "device", "d/file")
+    paths = ("flip/secret", "flip/new", "link/secret", "d/file", "../outside/secret", "/etc/passwd")
     calls: list[dict[str, Any]] = [
         {"call": "mkdir", "path": "d", "mode": 0o755},
         {"call": "open", "path": "spare", "flags": 0o102, "mode": 0o644},
@@ -234,6 +219,8 @@ def program(path: Path, rounds: int = 40) -> None:
                 {"call": "open", "path": "d/file", "flags": 0o102, "mode": 0o644},
             ]
     usual = {"duration_ns": 1000, "thread": 0, "inserted": False}
+    for name in ("pipe", "socket", "device"):  # these are only opened: others create them
+        calls += [{"call": "open", "path": name, "flags": 0}, {"call": "truncate", "path": name, "bytes": 3}] * rounds
     rows = [{"operation": number, "ts_ns": number * 500_000, **usual, **call} for number, call in enumerate(calls)]
     descriptors = 0
     for row in rows:
@@ -259,8 +246,13 @@ def test_a_replay_keeps_to_its_directory(way: str, tmp_path: Path, canary: Path)
     assert digest(canary) == before
     calls = log.read_text("utf-8", "surrogateescape")
     assert (calls.count("RESOLVE_BENEATH") > 1) == (way == "openat2")
+    assert calls.count("ELOOP") > 100 if way == "openat2" else re.search(r'flip>, "", {st_mode=S_IFLNK', calls)
     for call in ("mkdirat", "unlinkat", "renameat", "linkat", "symlinkat", "readlinkat", "utimensat", "fchmodat"):
         assert f" {call}(" in calls, call
+    for kind in ("pipe", "socket", "device"):
+        opened_ones = [line for line in calls.splitlines() if re.search(rf"openat2?\(.* = \d+<.*/{kind}>", line)]
+        assert len(opened_ones) > 10
+        assert all("O_PATH" in line for line in opened_ones)
 
 
 def test_the_device_build_keeps_to_its_directory(tmp_path: Path, canary: Path) -> None:
@@ -284,37 +276,66 @@ def test_a_directory_that_is_refused_stays_as_it_was(tmp_path: Path, canary: Pat
     assert digest(canary) == before
 
 
-def test_contents_do_not_compress(tmp_path: Path) -> None:
-    nr_bytes = 5 << 20
-    built.run(built.program("test_sandbox"), "populate", tmp_path / "box", str(nr_bytes))
-    contents = (tmp_path / "box" / "d" / "inner" / "big").read_bytes()
-    assert len(contents) == nr_bytes
-    assert len(zlib.compress(contents, 9)) > 0.999 * nr_bytes
-    blocks = {contents[at : at + 4096] for at in range(0, nr_bytes, 4096)}
-    assert len(blocks) == nr_bytes // 4096
-    assert (tmp_path / "box" / "d" / "file").read_bytes()[:4096] not in blocks
+FILES: list[dict[str, Any]] = [
+    {"path": ".", "inode_type": "directory", "mode": 0o755},
+    {"path": "d", "inode_type": "directory", "mode": 0o500},
+    {"path": "d/file", "inode_type": "file", "size_bytes": 10_001, "mode": 0o400, "file": 2},
+    {"path": "link", "inode_type": "symlink", "target": "/etc/passwd", "mode": 0o777},
+    {"path": "empty", "inode_type": "file", "size_bytes": 0},
+    {"path": "d/second", "inode_type": "file", "size_bytes": 10_001, "mode": 0o400, "file": 2},
+    {"path": "d/inner", "inode_type": "directory"},
+    {"path": "d/inner/big", "inode_type": "file", "size_bytes": 5 << 20, "mode": 0o4777},
+]
+MODES = {".": 0o700, "d": 0o500, "d/file": 0o400, "empty": 0o600, "d/inner": 0o700, "d/inner/big": 0o777}
+
+
+def test_files_have_the_recorded_names_modes_and_sizes(tmp_path: Path) -> None:
+    """Modes are the recorded ones, or the user's only; never setuid. The contents do not compress."""
+    found = replay(tmp_path, listed([opened(0, "empty")], FILES), "--keep")
+    assert found.run["cold"] == 1
+    assert {name: (found.directory / name).stat().st_mode & 0o7777 for name in MODES} == MODES
+    assert (found.directory / "d/file").samefile(found.directory / "d/second")
+    assert (found.directory / "link").readlink() == Path("/etc/passwd")
+    contents, small = (found.directory / "d/inner/big").read_bytes(), (found.directory / "d/file").read_bytes()
+    assert (len(contents), len(small), (found.directory / "empty").stat().st_size) == (5 << 20, 10_001, 0)
+    assert len(zlib.compress(contents, 9)) > 0.999 * len(contents)
+    blocks = {contents[at : at + 4096] for at in range(0, len(contents), 4096)}
+    assert len(blocks) == len(contents) // 4096 and small[:4096] not in blocks
+
+
+def test_a_signal_while_files_are_made_leaves_nothing(tmp_path: Path) -> None:
+    listed([{"call": "sync"}], [{**FILES[7], "path": "big", "size_bytes": 1 << 30}]).write(tmp_path / "program.rec")
+    words = [*command("native"), tmp_path / "program.rec", tmp_path / "box"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        while not (tmp_path / "box" / "big").exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.terminate()
+        _, stderr = process.communicate(timeout=60)
+    assert b"a signal ended it while it created files; nothing was replayed" in stderr
+    assert process.returncode == 1 and not (tmp_path / "box").exists()
 
 
 def test_memory_is_never_cold(tmp_path: Path) -> None:
     if not Path("/dev/shm").is_dir():
         pytest.skip("no /dev/shm")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        done = built.run(built.program("test_sandbox"), "populate", Path(directory) / "box", "1000000")
-    assert done.stdout == b"0\n"
+        assert replay(Path(directory), listed([{"call": "sync"}], FILES)).run["cold"] == 0
 
 
 @pytest.mark.root
 def test_a_filesystem_of_its_own(tmp_path: Path) -> None:
     loops.make_ext4(tmp_path / "image", nr_mib=16)
-    tool = built.program("test_sandbox")
+    small, large = tmp_path / "small.rec", tmp_path / "large.rec"
+    listed([opened(0, "file")], FILES).write(small)
+    listed([opened(0, "file")], [{**FILES[7], "path": "big", "size_bytes": 16 << 20}]).write(large)
     with loops.mounted(tmp_path / "image") as filesystem:
-        built.run(tool, "operate", filesystem.top, "1")
+        built.run(*command(), small, filesystem.top)
         assert [path.name for path in filesystem.top.iterdir()] == ["lost+found"]
-        told = built.run(tool, "populate", filesystem.top, str(16 << 20), status=1).stderr.decode()
+        told = built.run(*command(), large, filesystem.top, status=1).stderr.decode()
         assert re.search(r": \d+ bytes are free, but the program's files need \d+; make room\n", told)
         assert [path.name for path in filesystem.top.iterdir()] == ["lost+found"]
         (filesystem.top / "lost+found" / "#12").touch()
-        told = built.run(tool, "operate", filesystem.top, "1", status=1).stderr.decode()
+        told = built.run(*command(), small, filesystem.top, status=1).stderr.decode()
         assert "is not empty" in told
         assert (filesystem.top / "lost+found" / "#12").exists()
 
@@ -322,16 +343,79 @@ def test_a_filesystem_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_a_filesystem_without_inodes(tmp_path: Path) -> None:
     loops.make_ext4(tmp_path / "image", ["-N", "16"], nr_mib=16)
+    listed([opened(0, "file")], FILES).write(tmp_path / "program.rec")
     with loops.mounted(tmp_path / "image") as filesystem:
-        told = built.run(built.program("test_sandbox"), "populate", filesystem.top, "1", status=1).stderr.decode()
+        told = built.run(*command(), tmp_path / "program.rec", filesystem.top, status=1).stderr.decode()
     assert re.search(r": \d more files can be made, but the program needs 8; ", told)
 
 
 @pytest.mark.root
-def test_an_ordinary_user_finds_the_same(tmp_path: Path) -> None:
-    """Root may do what modes forbid; this one may not."""
+def test_an_ordinary_user_leaves_nothing(tmp_path: Path) -> None:
+    """Root may do what modes forbid; this user may not, but can remove files in directories that are closed to it."""
+    closed = [{**FILES[1], "path": "c", "mode": 0}, {**FILES[2], "path": "c/file", "mode": 0, "file": None}]
     with tempfile.TemporaryDirectory() as directory:
+        listed([{"call": "chmod", "path": "d/inner", "mode": 0o500}], [*FILES, *closed]).write(
+            Path(directory) / "program.rec"
+        )
         os.chown(directory, 65534, 65534)  # also where the directory above is only root's to write to
-        tool = shutil.copy(built.program("test_sandbox"), directory)
-        own = {**os.environ, "TMPDIR": directory}
-        built.run(tool, cwd="/", env=own, user=65534, group=65534, extra_groups=[])
+        Path(directory).chmod(0o777)
+        tool = shutil.copy(built.program("ioreplay"), directory)
+        words = ("-o", "results.rec", "program.rec", "box")
+        built.run(tool, *words, cwd=directory, user=65534, group=65534, extra_groups=[])
+        assert results(Path(directory) / "results.rec")[0]["cold"] is None
+        assert not (Path(directory) / "box").exists()
+
+
+def test_a_deep_tree_is_removed(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"call": "mkdir", "path": "deep"}, {"call": "mkdir", "path": ".removed-0"}]
+    for _ in range(3000):
+        rows += [
+            {"call": "mkdir", "path": "deeper"},
+            {"call": "open", "path": "deeper/file", "flags": 0o102},
+            {"call": "rename", "path": "deep", "path2": "deeper/deep"},
+            {"call": "rename", "path": "deeper", "path2": "deep"},
+        ]
+    rows += [
+        {"call": "open", "path": ".removed-1", "flags": 0o102},
+        {"call": "open", "path": ".removed-0/f", "flags": 0o102},
+    ]
+    found = replay(tmp_path, listed(rows))
+    assert set(found.results) == {0} and not found.directory.exists()
+
+
+# -- directories ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["/", "//", "", "full", "full/file", "none/box", "link"])
+def test_a_directory_is_refused(where: str, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("kept")
+    (tmp_path / "link").symlink_to("full")
+    listed([opened(0, "f")]).write(tmp_path / "program.rec")
+    built.run(*command(), "program.rec", where, status=1, cwd=tmp_path)
+    assert (tmp_path / "full" / "file").read_text() == "kept"
+    assert {path.name for path in tmp_path.iterdir()} == {"full", "link", "program.rec"}
+
+
+@pytest.mark.root
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    listed([opened(0, "f")]).write(tmp_path / "program.rec")
+    (tmp_path / "box").mkdir()
+    os.chown(tmp_path / "box", 65534, 65534)
+    done = built.run(*command(), tmp_path / "program.rec", tmp_path / "box", status=1)
+    assert b"belongs to another user" in done.stderr
+
+
+def test_a_directory_is_closed_and_locked_during_a_replay_and_given_back_as_it_was(tmp_path: Path) -> None:
+    rows = [opened(0, "f"), {"call": "close", "descriptor": 0, "ts_ns": 3600 * 10**9}]
+    listed(rows).write(tmp_path / "program.rec")
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box").chmod(0o775)
+    words = [*command(), tmp_path / "program.rec", f"{tmp_path}/box//"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not (tmp_path / "box" / "f").exists() and process.poll() is None:
+            time.sleep(0.01)
+        assert (tmp_path / "box").stat().st_mode & 0o7777 == 0o700
+        assert b"is in use by another replay" in built.run(*words, status=1).stderr
+        process.terminate()
+    assert (tmp_path / "box").stat().st_mode & 0o7777 == 0o775 and not list((tmp_path / "box").iterdir())

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include "common/base.h"
 
 static int tap_points, tap_failures;
 

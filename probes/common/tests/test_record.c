@@ -2,12 +2,6 @@
  * stream that tests/probes/test_probes.py expects. */
 #include "common/record.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "common/crc.h"
 
 struct row {

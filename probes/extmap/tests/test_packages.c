@@ -1,11 +1,6 @@
 /* Packages of processes. */
 #include "extmap/packages.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 static const char list[] = "com.example.one 10001 0 /data/user/0/com.example.one default:targetSdkVersion=30 none\n"
                            "com.example.shared.a 10002 0 /data/user/0/a platform 3003\n"
                            "com.example.shared.b 10002 0 /data/user/0/b platform 3003\n"

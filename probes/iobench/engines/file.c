@@ -1,17 +1,5 @@
 #include "iobench/engines/file.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "iobench/direct.h"
-#include "iobench/run_files.h"
-
 /* Buffers are aligned to pages whatever O_DIRECT requires, so that results do not depend on malloc. */
 #define BUFFER_ALIGN 4096
 
@@ -128,8 +116,7 @@ int file_open(struct bench_worker *worker, struct file_worker *own, size_t nr_bu
 
 void file_close(struct file_worker *own)
 {
-    if (own->file >= 0)
-        close(own->file);
+    close_file(own->file);
     free(own->buffers);
     payload_close(&own->payload);
     order_free(&own->reads.own);

@@ -13,8 +13,6 @@
 
 #include "common/payload.h"
 #include "iobench/bench.h"
-#include "iobench/checker.h"
-#include "iobench/order.h"
 
 /* State of a run. Lies in memory shared between processes, except for the constant records of the orders. */
 struct file_state {

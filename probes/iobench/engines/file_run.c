@@ -1,17 +1,4 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
-#include "iobench/direct.h"
 #include "iobench/engines/file.h"
-#include "iobench/run_files.h"
 
 /* Records that are verified after a run: of all workers, and of one. */
 #define SAMPLES         1024

@@ -1,12 +1,5 @@
 /* Engine that copies records to and from a mapping of the file. Each worker has its own mapping. */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errors.h"
 #include "iobench/engines/file.h"
 
 struct mmap_worker {

@@ -1,13 +1,6 @@
 /* Engine with one read(2) or write(2) after the other, as in most programs. */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errors.h"
 #include "iobench/engines/file.h"
 
 /* System calls of the barrier-enabled kernels of Won et al. (FAST '18). */

@@ -1,12 +1,6 @@
 #include "iobench/engines/ring.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "common/clock.h"
 
 /* System call numbers, which old libraries lack; they are the same on every architecture. */
 #define NR_SETUP    425

@@ -1,10 +1,9 @@
 /* An io_uring by its three system calls; needs Linux 5.1 and permission. */
 #pragma once
 
+#include "common/base.h"
+
 #include <linux/io_uring.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
 
 struct ring {

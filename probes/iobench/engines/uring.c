@@ -2,14 +2,7 @@
  *
  * The sync after a write is linked to it: the kernel starts it when the write is done, and the operation ends with the
  * sync. It does not wait for other writes in flight; only the sync at the end covers all of them. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "common/clock.h"
-#include "common/errors.h"
 #include "iobench/engines/file.h"
 #include "iobench/engines/ring.h"
 

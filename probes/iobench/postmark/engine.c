@@ -16,14 +16,7 @@
  * The pool is created before the measurement (part fill), and its remaining files are deleted afterwards (part clear).
  * PostMark's report counts these together with the transactions. With --keep, the files stay as the transactions left
  * them; no run starts with the files of another one. */
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/clock.h"
 #include "iobench/postmark/engine.h"
 
 static int open_engine(struct bench_worker *worker)
@@ -157,8 +150,7 @@ static int sync_filesystem(struct bench_worker *worker)
     int directory = open(worker->run->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int error = directory < 0 || syncfs(directory) < 0 ? errno : 0;
 
-    if (directory >= 0)
-        close(directory);
+    close_file(directory);
     if (error)
         return bench_fail(worker, error, "the filesystem of %s cannot be synced: %s", worker->run->directory,
                           strerror(error));

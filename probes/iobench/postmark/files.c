@@ -1,8 +1,3 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-#include "common/files.h"
 #include "iobench/postmark/engine.h"
 
 /* Close the file without losing the errno of an earlier error. Returns 0 or -1. */

@@ -1,15 +1,4 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
 #include "iobench/postmark/engine.h"
-#include "iobench/run_files.h"
 
 /* Bytes that stdio reads and writes at once on most filesystems (st_blksize). */
 #define STDIO_BYTES 4096

@@ -1,12 +1,5 @@
 #include "iobench/postmark/pool.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 static void subdirectory_path(const struct pool *pool, uint32_t subdirectory, char path[POOL_PATH])
 {
     snprintf(path, POOL_PATH, "%s/s%" PRIu32, pool->directory, subdirectory);

@@ -1,9 +1,6 @@
 /* PostMark's files: names, expected sizes and directories. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "common/rng.h"
 
 #define POOL_PATH 4200

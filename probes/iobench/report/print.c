@@ -1,7 +1,7 @@
 /* One line for each repetition, for users who run iobench by hand. Everything else is in the records. */
 #include "common/utf8.h"
 #include "common/words.h"
-#include "iobench/report/results.h"
+#include "iobench/bench.h"
 
 static void print_text(FILE *out, const char *before, const char *text, const char *after)
 {

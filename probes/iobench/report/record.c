@@ -1,6 +1,4 @@
-#include "iobench/report/results.h"
-
-#include <string.h>
+#include "iobench/bench.h"
 
 #define ALL_WORKERS (-1)
 
@@ -99,15 +97,10 @@ static const struct record_type *const types[] = {&bench_run_type, &result_type,
                                                   &op_type};
 const struct record_probe bench_probe = {"iobench", types, sizeof types / sizeof *types};
 
-static struct record_text name_of(int part)
-{
-    return (struct record_text){bench_parts[part], strlen(bench_parts[part])};
-}
-
 static void add_histogram(struct record *out, const struct result_row *of, int part, const struct hist *hist)
 {
     struct histogram_row row = {.point = of->point, .repeat = of->repeat, .thread = of->thread};
-    struct record_text text = name_of(part);
+    struct record_text text = record_text(bench_parts[part]);
 
     for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++) {
         if (!hist->buckets[bucket])
@@ -131,7 +124,7 @@ static void add_parts(struct record *out, struct result_row *row, const struct b
     row->minor_faults = usage->minor_faults;
     for (int part = 0; part < NR_PARTS; part++) {
         const struct hist *hist = &parts[part].latency_ns;
-        struct record_text text = name_of(part);
+        struct record_text text = record_text(bench_parts[part]);
 
         if (part != PART_OP && !hist->count)
             continue;
@@ -180,7 +173,7 @@ static void add_log(struct record *out, const struct bench_result *result, const
                              .point = result->point,
                              .repeat = result->run->repeat,
                              .thread = worker->index};
-        struct record_text text = name_of(logged->part);
+        struct record_text text = record_text(bench_parts[logged->part]);
 
         record_add(out, &op_type, &row, &text);
     }

@@ -1,9 +1,4 @@
-#include <inttypes.h>
-#include <string.h>
-#include <sys/sysmacros.h>
-
-#include "iobench/modes.h"
-#include "iobench/report/results.h"
+#include "iobench/bench.h"
 
 #define NULL64     RECORD_NULL_INT64
 #define NULL32     RECORD_NULL_INT32
@@ -70,7 +65,7 @@ static int64_t sum(const struct bench_run *run, size_t member)
 #define PUT_SMALL(name, value)       row.name = value
 #define PUT_MAYBE_SMALL(name, value) row.name = value
 #define PUT_DEVICE(name, value)      row.name = value
-#define PUT_MAYBE_TEXT(name, value)  text = value, *next++ = (struct record_text){text, text ? strlen(text) : 0}
+#define PUT_MAYBE_TEXT(name, value)  *next++ = record_text(value)
 #define PUT_TEXT(name, value)        PUT_MAYBE_TEXT(name, value)
 
 int bench_run_add(struct record *out, const struct bench_result *result, const char *command)
@@ -83,7 +78,6 @@ int bench_run_add(struct record *out, const struct bench_result *result, const c
     const struct postmark_job *postmark = job->workload == BENCH_POSTMARK ? &job->postmark : NULL;
     struct record_text texts[sizeof run_fields / sizeof *run_fields], *next = texts;
     char mode[MODE_NAME], mix[TEXT_BYTES];
-    const char *text;
     struct run_row row = {0};
 
     mode_name(&job->file.mode, job->engine, mode);

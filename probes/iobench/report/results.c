@@ -1,11 +1,4 @@
-#include "iobench/report/results.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
+#include "iobench/bench.h"
 
 static void usage_add(struct usage *sum, const struct usage *usage)
 {
@@ -88,35 +81,21 @@ static void drop_early_windows(struct bench_result *result, struct bench_run *ru
     }
 }
 
-int result_make(struct bench_result *result, struct bench_run *run)
+void result_make(struct bench_result *result, struct bench_run *run)
 {
     result->run = run;
     result->job = run->job;
-    result->parts = calloc(NR_PARTS, sizeof *result->parts);
-    if (!result->parts)
-        return print_error("no memory for the results of a repetition");
+    result->parts = zeroed(NR_PARTS, sizeof *result->parts);
     sum_workers(result);
     take_times(result);
     take_pauses(result);
     take_rates(result);
     drop_early_windows(result, run);
-    return 0;
-}
-
-void result_free(struct bench_result *result)
-{
-    free(result->parts);
-    result->parts = NULL;
-}
-
-bool result_valid(const struct bench_result *result)
-{
-    return !result->run->invalid[0];
 }
 
 int result_error(const struct bench_result *result)
 {
-    if (result_valid(result))
+    if (!result->run->invalid[0])
         return 0;
     for (int32_t index = 0; index < result->run->nr_workers; index++)
         if (result->run->workers[index].error)

@@ -1,7 +1,3 @@
-#include <inttypes.h>
-#include <string.h>
-
-#include "common/errors.h"
 #include "iobench/sqlite/engine.h"
 
 static int check_rows(const struct bench_job *job)

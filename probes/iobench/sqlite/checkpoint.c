@@ -1,11 +1,5 @@
 #include "iobench/sqlite/engine.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "common/clock.h"
-
 /* Replaces SQLite's own hook, which starts a checkpoint at the end of a commit when the log is long enough. The time of
  * the checkpoint is then not part of the commit. */
 static int log_has_grown(void *context, sqlite3 *db, const char *schema, int pages)

@@ -1,9 +1,5 @@
 #include "iobench/sqlite/engine.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 int sqlite_path(const struct bench_run *run, int32_t set, int64_t database, char *path, size_t size)

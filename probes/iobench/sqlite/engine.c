@@ -1,13 +1,5 @@
 #include "iobench/sqlite/engine.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-
 #define NR_OPS SQLITE_OP_MIXED
 
 /* Wait for a lock of another worker: first as long as a commit on fast storage, then longer, but at most 5 ms, so that

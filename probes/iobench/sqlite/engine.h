@@ -1,10 +1,7 @@
 /* Declarations shared by the files of the SQLite engine. */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "iobench/bench.h"
-#include "iobench/order.h"
 #include "iobench/sqlite/library.h"
 
 /* Last row written by a worker, for verification. */

@@ -1,10 +1,3 @@
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/errors.h"
 #include "iobench/sqlite/engine.h"
 
 /* Rows between two checks for an interruption. */

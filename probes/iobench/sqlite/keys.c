@@ -1,8 +1,5 @@
 #include "iobench/sqlite/engine.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* New keys in random order, if the job does not determine their number. */
 #define BLOCK_KEYS (1 << 16)
 

@@ -1,12 +1,7 @@
 #include "iobench/sqlite/library.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/auxv.h>
-
-#include "common/errors.h"
 
 static const struct {
     const char *name;

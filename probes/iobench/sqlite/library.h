@@ -1,8 +1,7 @@
 /* SQLite's functions, from the linked library or from one that is loaded. */
 #pragma once
 
-#include <stddef.h>
-
+#include "common/base.h"
 #include "sqlite3.h"
 
 /* All functions that iobench calls. SQLite 3.7.6 (2011) is the first version that has them. */

@@ -1,14 +1,3 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/clock.h"
-#include "common/errors.h"
-#include "iobench/run_files.h"
 #include "iobench/sqlite/engine.h"
 
 static int load_databases(struct bench_run *run, struct sqlite_values *values)
@@ -38,8 +27,7 @@ static int for_each_file(struct bench_run *run, int (*each)(struct bench_run *ru
             result = file < 0 || fstat(file, &status) < 0 ? -1 : each(run, file, status.st_size);
             if (result < 0)
                 print_error("%s: cannot be read or synced (%s)", path, strerror(errno));
-            if (file >= 0)
-                close(file);
+            close_file(file);
             if (result < 0)
                 return -1;
         }

@@ -1,7 +1,5 @@
 #include "iobench/sqlite/engine.h"
 
-#include <string.h>
-
 enum {
     ROWS_OF_A_DURATION = 10000, /* rows if a duration instead of transactions is given */
     ROW_BYTES = 24,             /* in addition to the value: header, key, slot in the page */

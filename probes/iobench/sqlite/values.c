@@ -1,8 +1,5 @@
 #include "iobench/sqlite/engine.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 static const char digits[65] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 enum {

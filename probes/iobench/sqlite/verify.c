@@ -1,7 +1,3 @@
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "iobench/sqlite/engine.h"
 
 /* Return the expected rows of each table in a set of databases. */

@@ -1,16 +1,10 @@
 /* Parsing of simulated fanotify events: file handles of all filesystems, arbitrary names, invalid bytes, and an
  * overflow of the queue, which is counted in the file. */
-#include "iotrace/name_events.h"
+#include "iotrace/iotrace.h"
 
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/fanotify.h>
-#include <unistd.h>
 
-#include "common/files.h"
 #include "common/tests/tap.h"
-#include "iotrace/names.h"
 
 #define HOSTILE "a\n\x1b[2J\xff name"
 

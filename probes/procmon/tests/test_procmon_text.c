@@ -1,9 +1,6 @@
 /* Changes of numbers between two texts, the whole text if more than numbers differ, and random texts. */
 #include "procmon/procmon.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/tests/tap.h"
 
 static const struct {
