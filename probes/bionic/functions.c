@@ -24,7 +24,6 @@ struct kernel_sigaction {
 int sigaction(int signal, const struct sigaction *restrict asked, struct sigaction *restrict before)
 {
     struct kernel_sigaction set, old;
-
     if (asked) {
         set = (struct kernel_sigaction){.handler = asked->sa_handler, .flags = (unsigned long)asked->sa_flags};
         memcpy(&set.mask, &asked->sa_mask, sizeof set.mask);
@@ -42,7 +41,6 @@ int sigaction(int signal, const struct sigaction *restrict asked, struct sigacti
 long sysconf(int name)
 {
     struct sysinfo system;
-
     switch (name) {
     case _SC_PAGESIZE:
         return (long)getauxval(AT_PAGESZ);
@@ -100,7 +98,6 @@ static pthread_key_t key_of(struct thread_variable *variable)
     static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
     uintptr_t number = __atomic_load_n(&variable->number, __ATOMIC_ACQUIRE);
     pthread_key_t key;
-
     if (number)
         return (pthread_key_t)(number - 1);
     pthread_mutex_lock(&making);
@@ -118,7 +115,6 @@ void *__emutls_get_address(struct thread_variable *variable)
 {
     pthread_key_t key = key_of(variable);
     void *own = pthread_getspecific(key);
-
     if (own)
         return own;
     if (posix_memalign(&own, variable->align < sizeof own ? sizeof own : variable->align, variable->size) ||

@@ -22,7 +22,6 @@ char *program_invocation_short_name;
 static int named_main(int argc, char **argv, char **environment)
 {
     char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-
     program_invocation_short_name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
     return main(argc, argv, environment);
 }
@@ -31,7 +30,6 @@ static int named_main(int argc, char **argv, char **environment)
 __attribute__((used)) static void start(void *arguments)
 {
     static const struct structors none;
-
     __libc_init(arguments, NULL, named_main, &none);
 }
 

@@ -8,7 +8,6 @@ __attribute__((constructor)) static void fill_table(void)
 {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;
-
         for (int bit = 0; bit < 8; bit++)
             crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320 : 0);
         table[0][byte] = crc;
@@ -27,11 +26,9 @@ static uint32_t four(uint32_t word, int behind)
 uint32_t crc32_of(uint32_t crc, const void *bytes, size_t length)
 {
     const unsigned char *byte = bytes;
-
     crc = ~crc;
     for (; length >= 8; length -= 8, byte += 8) {
         uint32_t words[2]; /* little-endian, as record.c requires */
-
         memcpy(words, byte, sizeof words);
         crc = four(words[0] ^ crc, 4) ^ four(words[1], 0);
     }

@@ -13,8 +13,7 @@ bool devmapper_linear(unsigned major, unsigned minor, char **target, uint64_t *s
         control = open("/dev/device-mapper", O_RDWR | O_CLOEXEC);
     if (control < 0)
         return false;
-    struct dm_ioctl *request = grow(NULL, ANSWER_BYTES, 1);
-    memset(request, 0, ANSWER_BYTES);
+    struct dm_ioctl *request = zeroed(ANSWER_BYTES, 1);
     request->version[0] = DM_VERSION_MAJOR;
     request->data_size = ANSWER_BYTES;
     request->data_start = sizeof *request;

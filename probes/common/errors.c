@@ -10,7 +10,6 @@ static _Thread_local char last[SENTENCE_BYTES];
 static void print_sentence(const char *sentence)
 {
     char shown[SENTENCE_BYTES];
-
     utf8_show(shown, sizeof shown, sentence);
     fprintf(stderr, "%s: %s\n", program_invocation_short_name, shown);
 }
@@ -18,7 +17,6 @@ static void print_sentence(const char *sentence)
 int print_error(const char *format, ...)
 {
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(last, sizeof last, format, arguments);
     va_end(arguments);
@@ -30,7 +28,6 @@ void print_note(const char *format, ...)
 {
     char sentence[SENTENCE_BYTES];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
+#include <sys/statvfs.h>
 
 enum { COPY_BYTES = 1 << 20 };
 
@@ -34,6 +35,20 @@ void *aligned(size_t alignment, size_t bytes)
     return memset(memory, 0, bytes);
 }
 
+FILE *memory_open(struct contents *text)
+{
+    FILE *stream = open_memstream(&text->data, &text->size);
+    if (!stream)
+        exit(-print_error("no memory left"));
+    return stream;
+}
+
+void memory_close(FILE *stream)
+{
+    if (fclose(stream) != 0)
+        exit(-print_error("no memory left"));
+}
+
 char *format(const char *pattern, ...)
 {
     char *text;
@@ -57,6 +72,30 @@ void close_file(int fd)
     if (fd >= 0)
         close(fd);
     errno = error;
+}
+
+int files_room(int fd, const char *shown, int64_t bytes)
+{
+    struct statvfs filesystem;
+    int64_t wanted;
+    if (fstatvfs(fd, &filesystem) < 0)
+        return print_error("%s: %s; its free space cannot be read", shown, strerror(errno));
+    int64_t room = (int64_t)filesystem.f_bavail * (int64_t)filesystem.f_frsize;
+    if (__builtin_add_overflow(bytes, bytes / 20, &wanted))
+        wanted = INT64_MAX;
+    return wanted <= room ? 0
+                          : print_error("%s: %" PRId64 " bytes are free, but %" PRId64 " are needed; make room", shown,
+                                        room, wanted);
+}
+
+int device_claim(const char *path, int flags)
+{
+    int fd = open(path, flags | O_EXCL | O_CLOEXEC);
+    if (fd >= 0)
+        return fd;
+    if (errno == EBUSY)
+        return print_error("%s is in use, mounted or held by another device; unmount it first", path);
+    return print_error("%s: %s; it cannot be opened", path, strerror(errno));
 }
 
 void files_allow_most(void)
@@ -121,12 +160,10 @@ int file_command(int dir, const char *path, const char *text, int flags)
     do
         written = write(fd, text, (size_t)length);
     while (written < 0 && errno == EINTR);
-    int error = written < 0 ? errno : EIO;
-    close(fd);
-    if (written == length)
-        return 0;
-    errno = error;
-    return -1;
+    if (written >= 0)
+        errno = EIO;
+    close_file(fd);
+    return written == length ? 0 : -1;
 }
 
 int write_all(int fd, const void *data, size_t size)
@@ -150,9 +187,29 @@ int file_save(int dir, const char *name, const void *data, size_t size)
     int result = fd < 0 ? -1 : write_all(fd, data, size);
     if (result < 0)
         print_error("%s: %s; it cannot be written", name, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    close_file(fd);
     return result;
+}
+
+int file_replace(int dir, const char *name, const void *data, size_t size)
+{
+    char *new = format("%s.new", name);
+    int result = file_save(dir, new, data, size);
+    if (result == 0 && renameat(dir, new, dir, name) < 0)
+        result = print_error("%s: %s", name, strerror(errno));
+    free(new);
+    return result;
+}
+
+unsigned files_numbered(int dir, const char *name)
+{
+    for (unsigned nr = 0;; nr++) {
+        char *path = format("%s%u", name, nr);
+        bool missing = faccessat(dir, path, F_OK, 0) < 0;
+        free(path);
+        if (missing)
+            return nr;
+    }
 }
 
 static int64_t copy_by_buffer(int from, int to)
@@ -191,28 +248,19 @@ long procfs_read(const char *path, char *buffer, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     size_t length = 0;
-    ssize_t got = 1;
-    int error = 0;
-
+    ssize_t got;
     if (file < 0)
         return -1;
-    while (got && length < size - 1 && !error) {
-        got = read(file, buffer + length, size - 1 - length);
-        if (got >= 0)
-            length += (size_t)got;
-        else if (errno != EINTR)
-            error = errno;
-    }
-    close(file);
+    while ((got = read_some(file, buffer + length, size - 1 - length)) > 0)
+        length += (size_t)got;
+    close_file(file);
     buffer[length] = '\0';
-    errno = error;
-    return error ? -1 : (long)length;
+    return got < 0 ? -1 : (long)length;
 }
 
 long procfs_line(const char *path, char *buffer, size_t size)
 {
     long length = procfs_read(path, buffer, size);
-
     if (length > 0 && buffer[length - 1] == '\n')
         buffer[--length] = '\0';
     return length;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* Contents of a file. `data` ends with a NUL that `size` does not count; NULL: nothing was read. */
@@ -34,6 +35,12 @@ int write_all(int fd, const void *data, size_t size);
 /* Create or replace file `name` in directory `dir`. Returns -1 after printing an error. */
 int file_save(int dir, const char *name, const void *data, size_t size);
 
+/* Likewise, but file `name` is never seen without all of its contents. */
+int file_replace(int dir, const char *name, const void *data, size_t size);
+
+/* Return how many files called `name` and a number, from 0, are in directory `dir`. */
+unsigned files_numbered(int dir, const char *name);
+
 /* Return a path to `name` in the open directory `dir` that stays valid if the directory is renamed (freed by the
  * caller). */
 char *path_in(int dir, const char *name);
@@ -50,8 +57,20 @@ static inline int64_t or_errno(int64_t result)
     return result < 0 ? -errno : result;
 }
 
+/* Check that the filesystem of open file `fd`, called `shown`, has `bytes` free, and a twentieth more. Returns 0, or -1
+ * after printing an error. */
+int files_room(int fd, const char *shown, int64_t bytes);
+
+/* Open a block device that nothing uses, with these flags and O_EXCL: no mount and no device-mapper can use it until it
+ * is closed. Returns -1 after printing an error. */
+int device_claim(const char *path, int flags);
+
 /* Raise this process's limit of open files as far as it may. */
 void files_allow_most(void);
+
+/* Open a stream to memory, and close it; end the program if memory runs out. text->data is freed by the caller. */
+FILE *memory_open(struct contents *text);
+void memory_close(FILE *stream);
 
 /* Format like asprintf, but end the program if memory runs out: probes format only short texts. */
 __attribute__((format(printf, 1, 2))) char *format(const char *pattern, ...);

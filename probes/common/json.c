@@ -62,6 +62,14 @@ void json_integer(struct json *json, const char *key, int64_t value)
     fprintf(json->out, "%" PRId64, value);
 }
 
+void json_maybe(struct json *json, const char *key, int64_t value, bool known)
+{
+    if (known)
+        json_integer(json, key, value);
+    else
+        json_null(json, key);
+}
+
 void json_bool(struct json *json, const char *key, bool value)
 {
     member(json, key);

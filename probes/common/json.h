@@ -17,5 +17,6 @@ void json_close(struct json *json, char bracket);
  * surrogates U+DC80 to U+DCFF, as in Python's `os.fsdecode`, so that no name is lost and none breaks the file. */
 void json_string(struct json *json, const char *key, const char *text);
 void json_integer(struct json *json, const char *key, int64_t value);
+void json_maybe(struct json *json, const char *key, int64_t value, bool known); /* null unless `known` */
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);

@@ -11,7 +11,6 @@ static bool is_octal(const char *text)
 static void unescape(char *text)
 {
     char *to = text;
-
     while (*text) {
         if (*text == '\\' && is_octal(text + 1)) {
             *to++ = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 | (text[3] - '0'));
@@ -27,7 +26,6 @@ static void unescape(char *text)
 static const char *within(const char *path, const char *base)
 {
     size_t length = strlen(base);
-
     if (!strcmp(base, "/"))
         return strcmp(path, "/") ? path : "";
     if (strncmp(path, base, length) || (path[length] && path[length] != '/'))
@@ -39,7 +37,6 @@ static void take(const struct mount_line *line, const char *rest, struct mount *
 {
     const char *root = strcmp(line->root, "/") ? line->root : "";
     const char *whole = *root || *rest ? rest : "/";
-
     mounts_release(mount);
     *mount = (struct mount){.fs_type = format("%s", line->fs_type),
                             .source = format("%s", line->source),
@@ -62,7 +59,6 @@ static bool split(char *text, char **words, size_t count)
 bool mount_line_parse(char *text, struct mount_line *line)
 {
     char *dash = strstr(text, " - "), *fields[6], *tail[3];
-
     if (!dash)
         return false;
     *dash = '\0';
@@ -81,11 +77,9 @@ bool mount_line_parse(char *text, struct mount_line *line)
 static void match_line(char *text, const char *path, int64_t mount_id, struct mount *mount)
 {
     struct mount_line line;
-    const char *rest;
-
     if (!mount_line_parse(text, &line) || (mount_id >= 0 && line.id != mount_id))
         return;
-    rest = within(path, line.point);
+    const char *rest = within(path, line.point);
     if (rest && !(mount->point && strlen(mount->point) > strlen(line.point)))
         take(&line, rest, mount);
 }
@@ -93,7 +87,6 @@ static void match_line(char *text, const char *path, int64_t mount_id, struct mo
 static int search(const char *path, int64_t mount_id, struct mount *mount)
 {
     struct contents file;
-
     if (file_read(AT_FDCWD, "/proc/self/mountinfo", &file) < 0)
         return -1;
     for (char *rest, *line = strtok_r(file.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
@@ -105,10 +98,8 @@ static int search(const char *path, int64_t mount_id, struct mount *mount)
 int mounts_find(int fd, int64_t mount_id, struct mount *mount)
 {
     char link[64], path[PATH_MAX];
-    ssize_t length;
-
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    length = readlink(link, path, sizeof path - 1);
+    ssize_t length = readlink(link, path, sizeof path - 1);
     if (length < 0)
         return -1;
     path[length] = '\0';
@@ -128,12 +119,10 @@ void mounts_release(struct mount *mount)
 static int64_t id_of_open(int fd)
 {
     char path[64], text[1024];
-    const char *found;
-
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
     if (procfs_read(path, text, sizeof text) < 0)
         return -1;
-    found = strstr(text, "mnt_id:");
+    const char *found = strstr(text, "mnt_id:");
     return found ? strtoll(found + strlen("mnt_id:"), NULL, 10) : -1;
 }
 
@@ -141,7 +130,6 @@ int64_t mounts_id(int directory, const char *name)
 {
     struct statx about = {0};
     int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name ? 0 : AT_EMPTY_PATH);
-
     /* No reachable mount has ID 0. qemu 7 claims to fill in the ID but leaves it at 0. */
     if (!syscall(SYS_statx, directory, name, flags, STATX_MNT_ID, &about) && about.stx_mnt_id)
         return (int64_t)about.stx_mnt_id;
@@ -151,7 +139,6 @@ int64_t mounts_id(int directory, const char *name)
 int64_t mounts_device_sectors(unsigned int major, unsigned int minor)
 {
     char path[64], text[32];
-
     snprintf(path, sizeof path, "/sys/dev/block/%u:%u/size", major, minor);
     return procfs_line(path, text, sizeof text) > 0 ? strtoll(text, NULL, 10) : -1;
 }

@@ -22,10 +22,8 @@ static const struct suffix none[] = {{"", 1}, {NULL, 0}},
 static bool scaled(const char *text, const struct suffix *suffix, int64_t *into)
 {
     char *end = NULL;
-    intmax_t number;
-
     errno = 0;
-    number = strtoimax(text, &end, 10);
+    intmax_t number = strtoimax(text, &end, 10);
     if (errno || end == text)
         return false;
     while (suffix->text && strcasecmp(suffix->text, end) != 0)
@@ -36,7 +34,6 @@ static bool scaled(const char *text, const struct suffix *suffix, int64_t *into)
 static int take_number(const struct opt *opt, const char *value)
 {
     int64_t number;
-
     if (scaled(value,
                opt->kind == OPT_TIME   ? times
                : opt->kind == OPT_SIZE ? sizes
@@ -58,10 +55,8 @@ static int take_choice(const struct opt *opt, const char *value)
 {
     size_t length = strlen(value);
     const char *word = opt->argument;
-
     for (int64_t index = 0;; index++) {
         size_t end = strcspn(word, "|");
-
         if (end == length && !strncmp(word, value, length)) {
             *(int64_t *)opt->into = index;
             return 0;
@@ -75,7 +70,6 @@ static int take_choice(const struct opt *opt, const char *value)
 static int take(const struct opt *opt, const char *value)
 {
     struct opt_list *list = opt->into;
-
     switch (opt->kind) {
     case OPT_FLAG:
         *(bool *)opt->into = true;
@@ -98,7 +92,6 @@ static const struct opt *find(const struct opts *opts, const char *word, size_t 
 {
     for (size_t index = 0; index < opts->count; index++) {
         const struct opt *opt = &opts->table[index];
-
         if (opt->kind != OPT_HEADING &&
             (word[1] == '-' ? strlen(opt->name) == length - 2 && !strncmp(opt->name, word + 2, length - 2)
                             : opt->letter == word[1]))
@@ -114,7 +107,6 @@ static int parse(const struct opts *opts, const char *word, const char *next)
     size_t length = is_long ? strcspn(word, "=") : 2;
     const char *value = word[length] ? word + length + is_long : NULL;
     const struct opt *opt = find(opts, word, length);
-
     if (!opt)
         return print_error("%s is not an option; see --help", word);
     if (opts->given)
@@ -131,13 +123,10 @@ static int parse(const struct opts *opts, const char *word, const char *next)
 int opts_parse(const struct opts *opts, int argc, char **argv)
 {
     int index = 1;
-
     while (index < argc && argv[index][0] == '-' && argv[index][1]) {
-        int used;
-
         if (!strcmp(argv[index], "--"))
             return index + 1;
-        used = parse(opts, argv[index], index + 1 < argc ? argv[index + 1] : NULL);
+        int used = parse(opts, argv[index], index + 1 < argc ? argv[index + 1] : NULL);
         if (used < 0)
             return -1;
         index += used;
@@ -150,14 +139,12 @@ static void help_line(FILE *file, const struct opt *opt)
     const char letter[] = {'-', opt->letter, ',', '\0'};
     int width = fprintf(file, "  %3s --%s%s%s", opt->letter ? letter : "", opt->name, opt->argument ? " " : "",
                         opt->argument ? opt->argument : "");
-
     if (width > HELP_COLUMN - 2) {
         fputc('\n', file);
         width = 0;
     }
     for (const char *line = opt->help;; width = 0) {
         int length = (int)strcspn(line, "\n");
-
         fprintf(file, "%*s%.*s\n", HELP_COLUMN - width, "", length, line);
         if (!line[length])
             return;

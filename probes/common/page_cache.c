@@ -16,7 +16,6 @@ const char *const cache_states[3] = {[CACHE_UNKNOWN] = "unknown", [CACHE_COLD] =
 void cache_drop_all(struct cache_found *found)
 {
     static const char path[] = "/proc/sys/vm/drop_caches";
-
     if (access(path, W_OK) < 0)
         return;
     /* Drop the caches of all filesystems: the file of a loop device is cached by another filesystem. */
@@ -27,26 +26,20 @@ void cache_drop_all(struct cache_found *found)
 int cache_evict(int file)
 {
     struct stat about;
-    int error;
-
     if (fstat(file, &about) < 0 || fsync(file) < 0)
         return -1;
     if (S_ISBLK(about.st_mode) && ioctl(file, BLKFLSBUF, 0) < 0 && errno != EACCES && errno != EPERM)
         return -1;
-    error = posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    int error = posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     errno = error;
     return error ? -1 : 0;
 }
 
 int cache_fill(int file, int64_t bytes)
 {
-    char *buffer = malloc(FILL_BYTES);
+    char *buffer = grow(NULL, FILL_BYTES, 1);
     int64_t done = 0;
     ssize_t got = 1;
-    int error;
-
-    if (!buffer)
-        return -1;
     while (done < bytes && got > 0) {
         got = pread(file, buffer, FILL_BYTES, (off_t)done);
         if (got < 0 && errno == EINTR)
@@ -54,7 +47,7 @@ int cache_fill(int file, int64_t bytes)
         else if (got > 0)
             done += got;
     }
-    error = got < 0 ? errno : ENODATA;
+    int error = got < 0 ? errno : ENODATA;
     free(buffer);
     errno = error;
     return done < bytes ? -1 : 0;
@@ -66,7 +59,6 @@ static bool mincore_is_reliable(int file)
 {
     struct stat about;
     char path[64];
-
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     return !geteuid() || (fstat(file, &about) == 0 && about.st_uid == geteuid()) || access(path, W_OK) == 0;
 }
@@ -76,7 +68,6 @@ static int64_t count_mapped(void *mapped, int64_t bytes)
 {
     unsigned char pages[LOOK_BYTES >> 12];
     int64_t page = sysconf(_SC_PAGESIZE), resident = 0;
-
     if (mincore(mapped, (size_t)bytes, pages) < 0)
         return -1;
     for (int64_t index = 0; index * page < bytes; index++)
@@ -88,13 +79,11 @@ static int64_t count_mapped(void *mapped, int64_t bytes)
 static int64_t look_mapped(int file, int64_t bytes)
 {
     int64_t resident = 0;
-
     if (!mincore_is_reliable(file))
         return -1;
     for (int64_t offset = 0; offset < bytes; offset += LOOK_BYTES) {
         int64_t stretch = bytes - offset < LOOK_BYTES ? bytes - offset : LOOK_BYTES, found;
         void *mapped = mmap(NULL, (size_t)stretch, PROT_READ, MAP_PRIVATE, file, (off_t)offset);
-
         if (mapped == MAP_FAILED)
             return -1;
         found = count_mapped(mapped, stretch);
@@ -122,20 +111,17 @@ static int64_t look_unmapped(int file, int64_t bytes)
     struct look_range range = {0, (uint64_t)bytes};
     struct look_answer answer = {0};
     struct statfs filesystem;
-    int64_t resident;
-
     if (fstatfs(file, &filesystem) < 0 || filesystem.f_type == OVERLAYFS_SUPER_MAGIC)
         return -1;
     if (syscall(SYS_cachestat, file, &range, &answer, 0) < 0)
         return -1;
-    resident = (int64_t)answer.resident * sysconf(_SC_PAGESIZE);
+    int64_t resident = (int64_t)answer.resident * sysconf(_SC_PAGESIZE);
     return resident < bytes ? resident : bytes;
 }
 
 void cache_look(int file, int64_t bytes, struct cache_found *found)
 {
     int64_t resident = look_mapped(file, bytes);
-
     found->by = "mincore";
     if (resident < 0) {
         resident = look_unmapped(file, bytes);

@@ -11,25 +11,20 @@ static uint64_t first_block(enum rng_use use, uint32_t worker)
     return (uint64_t)(use == RNG_LAYOUT) << 63 | (uint64_t)worker << 52;
 }
 
-int payload_open(struct payload *payload, size_t record, unsigned compress, unsigned dedupe, uint64_t seed,
-                 enum rng_use use, uint32_t worker)
+void payload_open(struct payload *payload, size_t record, unsigned compress, unsigned dedupe, uint64_t seed,
+                  enum rng_use use, uint32_t worker)
 {
     *payload = (struct payload){
-        .pool = malloc(POOL_WORDS * WORD),
+        .pool = grow(NULL, POOL_WORDS, WORD),
         .key = rng_scramble(seed) + 1,
         .first = first_block(use, worker),
         .blocks = (record + BLOCK_BYTES - 1) / BLOCK_BYTES,
         .compress = compress,
         .dedupe = dedupe,
     };
-    if (!payload->pool) {
-        errno = ENOMEM;
-        return -1;
-    }
     rng_seed(&payload->rng, seed, rng_stream(use, worker));
     for (unsigned word = 0; word < POOL_WORDS; word++)
         payload->pool[word] = rng_next(&payload->rng);
-    return 0;
 }
 
 /* Two words at a time: compilers do not vectorise this at -O2. */
@@ -41,7 +36,6 @@ static void mix(unsigned char *restrict out, const uint64_t *restrict pool, uint
     const lanes keys = {key, key};
     lanes mixed;
     size_t at;
-
     for (at = 0; at + sizeof mixed <= bytes; at += sizeof mixed) {
         memcpy(&mixed, pool + at / WORD, sizeof mixed);
         mixed ^= keys;
@@ -58,7 +52,6 @@ static void fill_block(const struct payload *payload, uint64_t number, unsigned 
 {
     uint64_t key = rng_scramble(number) ^ payload->key;
     size_t filled = bytes * (100 - payload->compress) / 100, first = bytes < WORD ? bytes : WORD;
-
     memcpy(block, &key, first);
     if (filled < first)
         filled = first;
@@ -81,7 +74,6 @@ void payload_fill(struct payload *payload, void *record, size_t bytes)
 {
     uint64_t number = payload->first + next_record(payload) * payload->blocks;
     unsigned char *out = record;
-
     for (size_t at = 0; at < bytes; at += BLOCK_BYTES)
         fill_block(payload, number++, out + at, bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES);
 }

@@ -14,9 +14,9 @@ struct payload {
 };
 
 /* Prepare the payload of one worker. `record` is the size of the largest record. `use` is RNG_PAYLOAD, or RNG_LAYOUT
- * for the data written before the measurement; the two differ. Returns 0, or -1 with errno ENOMEM. */
-int payload_open(struct payload *payload, size_t record, unsigned compress, unsigned dedupe, uint64_t seed,
-                 enum rng_use use, uint32_t worker);
+ * for the data written before the measurement; the two differ. */
+void payload_open(struct payload *payload, size_t record, unsigned compress, unsigned dedupe, uint64_t seed,
+                  enum rng_use use, uint32_t worker);
 
 /* Fill a record. The last `compress` percent of every 4 KiB are zeros, as with fio's buffer_compress_percentage. Every
  * 4 KiB differ from all others of any worker of the run (all aligned eight bytes and longer ranges do), except that

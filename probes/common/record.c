@@ -44,12 +44,10 @@ struct loss {
 struct record {
     const struct record_probe *probe;
     char *path;
-    char *header;
-    size_t header_bytes;
+    struct contents header;
     int file;
     FILE *held; /* frames in memory; NULL: they are written to the file */
-    char *frames;
-    size_t frames_bytes;
+    struct contents frames;
     int error;
     uint32_t seed, sequence;
     struct block blocks[RECORD_TYPES];
@@ -59,19 +57,17 @@ struct record {
 static const struct {
     const char *name;
     int64_t null; /* the value that represents null, in fields that may be null */
-    bool nullable;
 } dtypes[] = {
-    [RECORD_UINT32] = {"uint32", 0, false},
-    [RECORD_UINT64] = {"uint64", 0, false},
-    [RECORD_INT32] = {"int32", RECORD_NULL_INT32, true},
-    [RECORD_INT64] = {"int64", RECORD_NULL_INT64, true},
-    [RECORD_STRING] = {"string", NULL_OFFSET, true},
+    [RECORD_UINT32] = {"uint32", 0},
+    [RECORD_UINT64] = {"uint64", 0},
+    [RECORD_INT32] = {"int32", RECORD_NULL_INT32},
+    [RECORD_INT64] = {"int64", RECORD_NULL_INT64},
+    [RECORD_STRING] = {"string", NULL_OFFSET},
 };
 
 static size_t row_bytes(const struct record_type *type)
 {
     const struct record_field *last = &type->fields[type->nr_fields - 1];
-
     return last->offset + last->bytes;
 }
 
@@ -80,10 +76,7 @@ static void describe_field(struct json *json, const struct record_field *field)
     json_open(json, NULL, '{');
     json_string(json, "name", field->name);
     json_string(json, "dtype", dtypes[field->dtype].name);
-    if (field->nullable)
-        json_integer(json, "null", dtypes[field->dtype].null);
-    else
-        json_null(json, "null");
+    json_maybe(json, "null", dtypes[field->dtype].null, field->nullable);
     json_string(json, "unit", field->unit);
     json_string(json, "meaning", field->meaning);
     json_close(json, '}');
@@ -119,7 +112,6 @@ static void describe_probe(struct json *json, const struct record_probe *probe)
 int record_describe(FILE *file, const struct record_probe *probe)
 {
     struct json json = {.out = file};
-
     json_open(&json, NULL, '{');
     describe_probe(&json, probe);
     json_close(&json, '}');
@@ -131,7 +123,6 @@ static void describe_machine(struct json *json)
 {
     char boot_id[64] = "";
     struct utsname system;
-
     uname(&system);
     procfs_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
     json_string(json, "boot_id", boot_id[0] ? boot_id : NULL);
@@ -149,21 +140,16 @@ static void describe_clock(struct json *json)
     json_integer(json, "monotonic_offset_ns", clock_offset(CLOCK_MONOTONIC));
 }
 
-static int make_header(struct record *out)
+static void make_header(struct record *out)
 {
-    FILE *file = open_memstream(&out->header, &out->header_bytes);
-    struct json json = {0};
-
-    if (!file)
-        return -1;
-    json.out = file;
+    struct json json = {.out = memory_open(&out->header)};
     json_open(&json, NULL, '{');
     describe_probe(&json, out->probe);
     describe_machine(&json);
     describe_clock(&json);
     json_integer(&json, "seed", out->seed);
     json_close(&json, '}');
-    return fclose(file) || out->header_bytes > PAYLOAD_BYTES ? -1 : 0;
+    memory_close(json.out);
 }
 
 static void write_bytes(struct record *out, const void *bytes, size_t length)
@@ -179,7 +165,6 @@ static void write_frame(struct record *out, uint16_t type, uint32_t count, uint3
     struct frame frame = {.version = FORMAT_VERSION, .type = type, .sequence = out->sequence++, .count = count};
     unsigned char block[RECORD_BLOCK_BYTES];
     unsigned char *payload = block + sizeof frame;
-
     memcpy(frame.magic, magic, sizeof magic);
     frame.length = (uint32_t)(parts[0].length + parts[1].length);
     memcpy(payload, parts[0].bytes, parts[0].length);
@@ -192,9 +177,7 @@ static void write_frame(struct record *out, uint16_t type, uint32_t count, uint3
 
 static void write_header(struct record *out)
 {
-    struct record_text parts[2] = {{out->header, out->header_bytes}, {"", 0}};
-
-    write_frame(out, FRAME_HEADER, 0, 0, parts);
+    write_frame(out, FRAME_HEADER, 0, 0, (struct record_text[2]){{out->header.data, out->header.size}, {"", 0}});
 }
 
 static void write_block(struct record *out, size_t index)
@@ -202,33 +185,12 @@ static void write_block(struct record *out, size_t index)
     struct block *block = &out->blocks[index];
     struct record_text parts[2] = {{(char *)block->rows, block->rows_bytes},
                                    {(char *)block->strings, block->strings_bytes}};
-
     if (!block->count)
         return;
     write_frame(out, (uint16_t)(FRAME_RECORDS + index), block->count, out->seed, parts);
     block->total += block->count;
     block->count = 0;
     block->rows_bytes = block->strings_bytes = 0;
-}
-
-/* Return whether the struct of each type has the layout that its fields describe. */
-static bool types_fit(const struct record_probe *probe)
-{
-    if (probe->nr_types > RECORD_TYPES)
-        return false;
-    for (size_t index = 0; index < probe->nr_types; index++) {
-        const struct record_type *type = probe->types[index];
-        size_t offset = 0;
-
-        for (size_t number = 0; number < type->nr_fields; number++) {
-            const struct record_field *field = &type->fields[number];
-
-            if (field->offset != offset || (field->nullable && !dtypes[field->dtype].nullable))
-                return false;
-            offset += field->bytes;
-        }
-    }
-    return true;
 }
 
 static void release(struct record *out)
@@ -240,21 +202,10 @@ static void release(struct record *out)
     close_file(out->file);
     if (out->held)
         fclose(out->held);
-    free(out->frames);
-    free(out->header);
+    free(out->frames.data);
+    free(out->header.data);
     free(out->path);
     free(out);
-}
-
-static int prepare(struct record *out)
-{
-    for (size_t index = 0; index < out->probe->nr_types; index++) {
-        out->blocks[index].rows = malloc(PAYLOAD_BYTES);
-        out->blocks[index].strings = malloc(PAYLOAD_BYTES);
-        if (!out->blocks[index].rows || !out->blocks[index].strings)
-            return -1;
-    }
-    return out->path ? make_header(out) : -1;
 }
 
 /* O_NOFOLLOW: probes run as root, and other users may write in the directory. A symbolic link there could lead to any
@@ -262,7 +213,6 @@ static int prepare(struct record *out)
 static int open_output(const char *path)
 {
     int file;
-
     if (!strcmp(path, "-"))
         return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     do
@@ -273,22 +223,17 @@ static int open_output(const char *path)
 
 static struct record *make(const char *path, const struct record_probe *probe)
 {
-    struct record *out = types_fit(probe) ? calloc(1, sizeof *out) : NULL;
-
-    if (!out) {
-        print_error("%s: no memory, or a record type of %s does not match its struct", path, probe->name);
-        return NULL;
-    }
+    struct record *out = zeroed(1, sizeof *out);
     out->file = -1;
     out->probe = probe;
-    out->path = strdup(path);
+    out->path = format("%s", path);
     /* An unpredictable seed: a file name in a listed directory then cannot contain a forged frame. */
     out->seed = (uint32_t)((uint64_t)clock_now(CLOCK_REALTIME) * 0x9E3779B97F4A7C15U >> 32) ^ (uint32_t)getpid();
-    if (prepare(out)) {
-        print_error("%s: no memory for its buffers", path);
-        release(out);
-        return NULL;
+    for (size_t index = 0; index < probe->nr_types; index++) {
+        out->blocks[index].rows = grow(NULL, PAYLOAD_BYTES, 1);
+        out->blocks[index].strings = grow(NULL, PAYLOAD_BYTES, 1);
     }
+    make_header(out);
     return out;
 }
 
@@ -301,25 +246,18 @@ static int create(struct record *out)
 struct record *record_open(const char *path, const struct record_probe *probe)
 {
     struct record *out = make(path, probe);
-
-    if (out && create(out) < 0) {
+    if (create(out) < 0) {
         release(out);
         return NULL;
     }
-    if (out)
-        write_header(out);
+    write_header(out);
     return out;
 }
 
 struct record *record_open_held(const char *path, const struct record_probe *probe)
 {
     struct record *out = make(path, probe);
-
-    if (!out)
-        return NULL;
-    out->held = open_memstream(&out->frames, &out->frames_bytes);
-    if (!out->held)
-        out->error = ENOMEM;
+    out->held = memory_open(&out->frames);
     write_header(out);
     return out;
 }
@@ -327,7 +265,6 @@ struct record *record_open_held(const char *path, const struct record_probe *pro
 static size_t type_index(const struct record *out, const struct record_type *type)
 {
     size_t index = 0;
-
     while (index < out->probe->nr_types && out->probe->types[index] != type)
         index++;
     return index;
@@ -341,7 +278,6 @@ static bool is_long(const struct record_text *text)
 static size_t texts_bytes(const struct record_type *type, const struct record_text *texts)
 {
     size_t bytes = 0;
-
     for (size_t index = 0; index < type->nr_fields; index++) {
         if (type->fields[index].dtype != RECORD_STRING)
             continue;
@@ -355,7 +291,6 @@ static size_t texts_bytes(const struct record_type *type, const struct record_te
 static struct record_string add_text(struct block *block, const struct record_text *text)
 {
     struct record_string string = {NULL_OFFSET, 0};
-
     if (!text->bytes || is_long(text))
         return string;
     string.offset = (uint16_t)block->strings_bytes;
@@ -369,25 +304,21 @@ int record_add(struct record *out, const struct record_type *type, const void *r
 {
     size_t index = type_index(out, type);
     struct block *block = &out->blocks[index];
-    unsigned char *place;
-
     if (index == out->probe->nr_types)
         out->error = EINVAL;
     if (out->error)
         return -1;
     if (block->rows_bytes + row_bytes(type) + block->strings_bytes + texts_bytes(type, texts) > PAYLOAD_BYTES)
         write_block(out, index);
-    place = block->rows + block->rows_bytes;
+    unsigned char *place = block->rows + block->rows_bytes;
     memcpy(place, row, row_bytes(type));
     for (size_t number = 0; number < type->nr_fields; number++) {
         const struct record_field *field = &type->fields[number];
-        struct record_string string;
-
         if (field->dtype != RECORD_STRING)
             continue;
         if (is_long(texts))
             record_lose(out, "long_text", "strings too long for a record; they are null", 1);
-        string = add_text(block, texts++);
+        struct record_string string = add_text(block, texts++);
         memcpy(place + field->offset, &string, sizeof string);
     }
     block->rows_bytes += row_bytes(type);
@@ -398,7 +329,6 @@ int record_add(struct record *out, const struct record_type *type, const void *r
 void record_lose(struct record *out, const char *kind, const char *message, uint64_t count)
 {
     struct loss *loss = out->losses;
-
     while (loss < out->losses + LOSS_KINDS - 1 && loss->kind && strcmp(loss->kind, kind))
         loss++;
     loss->kind = kind;
@@ -413,10 +343,10 @@ int record_flush(struct record *out)
     return out->error ? -1 : 0;
 }
 
-static void describe_totals(FILE *file, const struct record *out)
+static void write_trailer(struct record *out)
 {
-    struct json json = {.out = file};
-
+    struct contents text;
+    struct json json = {.out = memory_open(&text)};
     json_open(&json, NULL, '{');
     json_integer(&json, "closed_ns", clock_now(CLOCK_RECORD));
     json_integer(&json, "blocks", out->sequence);
@@ -434,25 +364,9 @@ static void describe_totals(FILE *file, const struct record *out)
     }
     json_close(&json, ']');
     json_close(&json, '}');
-}
-
-static void write_trailer(struct record *out)
-{
-    struct record_text parts[2] = {{NULL, 0}, {"", 0}};
-    char *text = NULL;
-    FILE *file = open_memstream(&text, &parts[0].length);
-
-    if (file) {
-        describe_totals(file, out);
-        if (fclose(file))
-            out->error = ENOMEM;
-    } else {
-        out->error = ENOMEM;
-    }
-    parts[0].bytes = text;
-    if (!out->error)
-        write_frame(out, FRAME_TRAILER, 0, out->seed, parts);
-    free(text);
+    memory_close(json.out);
+    write_frame(out, FRAME_TRAILER, 0, out->seed, (struct record_text[2]){{text.data, text.size}, {"", 0}});
+    free(text.data);
 }
 
 /* Write the frames in memory to the file. Returns -1 after printing an error. */
@@ -460,19 +374,16 @@ static int write_held(struct record *out)
 {
     if (!out->held)
         return 0;
-    if (fclose(out->held))
-        out->error = errno;
+    memory_close(out->held);
     out->held = NULL;
     if (create(out) < 0)
         return -1;
-    write_bytes(out, out->frames, out->frames_bytes);
+    write_bytes(out, out->frames.data, out->frames.size);
     return 0;
 }
 
 int record_close(struct record *out)
 {
-    int failed;
-
     record_flush(out);
     write_header(out);
     write_trailer(out);
@@ -484,7 +395,7 @@ int record_close(struct record *out)
     if (close(out->file) && errno != EINTR && !out->error)
         out->error = errno;
     out->file = -1;
-    failed = out->error ? print_error("%s: the file is incomplete (%s)", out->path, strerror(out->error)) : 0;
+    int failed = out->error ? print_error("%s: the file is incomplete (%s)", out->path, strerror(out->error)) : 0;
     release(out);
     return failed;
 }

@@ -18,7 +18,6 @@ uint64_t rng_scramble(uint64_t number)
 void rng_seed(struct rng *rng, uint64_t seed, uint64_t stream)
 {
     uint64_t state = seed ^ rng_scramble(stream);
-
     for (unsigned word = 0; word < 4; word++)
         rng->state[word] = rng_scramble(state += GOLDEN);
 }
@@ -32,7 +31,6 @@ uint64_t rng_next(struct rng *rng)
 {
     uint64_t *state = rng->state;
     uint64_t result = rotate(state[1] * 5, 7) * 9, shifted = state[1] << 17;
-
     state[2] ^= state[0];
     state[3] ^= state[1];
     state[1] ^= state[2];
@@ -47,7 +45,6 @@ uint64_t rng_next(struct rng *rng)
 uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
     uint64_t mask = bound > 1 ? UINT64_MAX >> __builtin_clzll(bound - 1) : 0, drawn;
-
     do {
         drawn = rng_next(rng) & mask;
     } while (drawn >= bound);
@@ -59,7 +56,6 @@ static void mt64_seed(struct mt64 *mt, uint64_t seed)
     mt->words[0] = seed;
     for (unsigned word = 1; word < MT64_WORDS; word++) {
         uint64_t before = mt->words[word - 1];
-
         mt->words[word] = UINT64_C(6364136223846793005) * (before ^ before >> 62) + word;
     }
     mt->next = MT64_WORDS;
@@ -77,14 +73,12 @@ static unsigned after(struct mt64 *mt, unsigned word)
 static uint64_t carried(const struct mt64 *mt, unsigned word, uint64_t factor)
 {
     uint64_t before = mt->words[word - 1];
-
     return mt->words[word] ^ (before ^ before >> 62) * factor;
 }
 
 void mt64_seed_array(struct mt64 *mt, const uint64_t *key, unsigned length)
 {
     unsigned word = 1;
-
     mt64_seed(mt, 19650218);
     for (unsigned round = 0; round < (length > MT64_WORDS ? length : MT64_WORDS); round++) {
         mt->words[word] = carried(mt, word, UINT64_C(3935559000370003845)) + key[round % length] + round % length;
@@ -100,10 +94,8 @@ void mt64_seed_array(struct mt64 *mt, const uint64_t *key, unsigned length)
 static void mt64_twist(struct mt64 *mt)
 {
     const uint64_t upper = UINT64_MAX << 31;
-
     for (unsigned word = 0; word < MT64_WORDS; word++) {
         uint64_t joined = (mt->words[word] & upper) | (mt->words[(word + 1) % MT64_WORDS] & ~upper);
-
         mt->words[word] = mt->words[(word + MT64_WORDS / 2) % MT64_WORDS] ^ joined >> 1 ^
                           (joined & 1 ? UINT64_C(0xb5026f5aa96619e9) : 0);
     }
@@ -112,11 +104,9 @@ static void mt64_twist(struct mt64 *mt)
 
 uint64_t mt64_next(struct mt64 *mt)
 {
-    uint64_t word;
-
     if (mt->next == MT64_WORDS)
         mt64_twist(mt);
-    word = mt->words[mt->next++];
+    uint64_t word = mt->words[mt->next++];
     word ^= word >> 29 & UINT64_C(0x5555555555555555);
     word ^= word << 17 & UINT64_C(0x71d67fffeda60000);
     word ^= word << 37 & UINT64_C(0xfff7eee000000000);

@@ -261,27 +261,25 @@ int topology_resolve(const char *argument, kernel_dev *dev)
     return 0;
 }
 
-static void dev_json(struct json *json, const char *key, kernel_dev dev)
+static void dev_json(struct json *json, const char *key, const kernel_dev *dev)
 {
-    char text[16];
-    snprintf(text, sizeof text, "%u:%u", DEV_MAJOR(dev), DEV_MINOR(dev));
-    json_string(json, key, text);
+    char text[16] = "";
+    if (dev)
+        snprintf(text, sizeof text, "%u:%u", DEV_MAJOR(*dev), DEV_MINOR(*dev));
+    json_string(json, key, dev ? text : NULL);
 }
 
 static void device_json(const struct block_device *device, struct json *json)
 {
     json_open(json, NULL, '{');
-    dev_json(json, "dev", device->dev);
+    dev_json(json, "dev", &device->dev);
     json_string(json, "name", device->name);
-    if (device->has_parent)
-        dev_json(json, "parent", device->parent);
-    else
-        json_null(json, "parent");
+    dev_json(json, "parent", device->has_parent ? &device->parent : NULL);
     json_integer(json, "start_sector", (int64_t)device->start_sector);
     json_integer(json, "nr_sectors", (int64_t)device->nr_sectors);
     json_open(json, "lies_on", '[');
     for (size_t i = 0; i < device->nr_lower; i++)
-        dev_json(json, NULL, device->lower[i]);
+        dev_json(json, NULL, &device->lower[i]);
     json_close(json, ']');
     json_bool(json, "traced", device->traced);
     json_close(json, '}');
@@ -298,14 +296,11 @@ void topology_json(const struct topology *topology, struct json *json)
     for (size_t i = 0; i < topology->nr_mounts; i++) {
         const struct mounted *mount = &topology->mounts[i];
         json_open(json, NULL, '{');
-        dev_json(json, "dev", mount->dev);
+        dev_json(json, "dev", &mount->dev);
         json_string(json, "path", mount->path);
         json_string(json, "fs_type", mount->fs_type);
         json_string(json, "options", mount->options);
-        if (mount->block_bytes)
-            json_integer(json, "block_bytes", mount->block_bytes);
-        else
-            json_null(json, "block_bytes");
+        json_maybe(json, "block_bytes", mount->block_bytes, mount->block_bytes != 0);
         json_close(json, '}');
     }
     json_close(json, ']');

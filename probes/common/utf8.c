@@ -19,7 +19,6 @@ size_t utf8_length(const unsigned char *text)
 static uint32_t code_point(const unsigned char *text, size_t length)
 {
     uint32_t point = length == 1 ? text[0] : text[0] & (0xffU >> (length + 1));
-
     for (size_t index = 1; index < length; index++)
         point = point << 6 | (text[index] & 0x3f);
     return point;
@@ -37,7 +36,6 @@ static bool is_control(uint32_t point)
 static void show(char into[UTF8_SHOWN], const unsigned char **next)
 {
     size_t length = utf8_length(*next);
-
     if (length && !is_control(code_point(*next, length))) {
         memcpy(into, *next, length);
         into[length] = 0;
@@ -52,13 +50,10 @@ void utf8_show(char *into, size_t size, const char *text)
 {
     const unsigned char *next = (const unsigned char *)text;
     char shown[UTF8_SHOWN];
-
     *into = 0;
     while (*next) {
-        size_t length;
-
         show(shown, &next);
-        length = strlen(shown);
+        size_t length = strlen(shown);
         if (length >= size)
             return;
         memcpy(into, shown, length + 1);
@@ -71,7 +66,6 @@ void utf8_print(FILE *out, const char *text)
 {
     const unsigned char *next = (const unsigned char *)text;
     char shown[UTF8_SHOWN];
-
     while (*next) {
         show(shown, &next);
         fputs(shown, out);

@@ -1,4 +1,4 @@
-#include "extmap/filemap.h"
+#include "extmap/extmap.h"
 
 #include <linux/fiemap.h>
 #include <linux/fs.h>
@@ -14,7 +14,6 @@ union batch {
 static int ioctl_retried(int fd, unsigned long request, void *argument)
 {
     int done;
-
     do
         done = ioctl(fd, request, argument);
     while (done < 0 && errno == EINTR);
@@ -25,11 +24,9 @@ static int by_fiemap(int fd, filemap_take *take, void *context)
 {
     uint64_t start = 0;
     bool last = false;
-
     while (!last) {
         uint64_t before = start;
         union batch batch;
-
         memset(&batch.head, 0, sizeof batch.head);
         batch.head.fm_start = start;
         batch.head.fm_length = FIEMAP_MAX_OFFSET - start;
@@ -41,12 +38,10 @@ static int by_fiemap(int fd, filemap_take *take, void *context)
             const struct fiemap_extent *found = &batch.head.fm_extents[index];
             struct filemap_extent extent = {(int64_t)found->fe_logical, (int64_t)found->fe_physical,
                                             (int64_t)found->fe_length, found->fe_flags};
-            int stop;
-
             /* Skip extents behind the current offset: a file that changes during the listing must not restart it. */
             if (found->fe_logical + found->fe_length <= start)
                 continue;
-            stop = take(context, &extent);
+            int stop = take(context, &extent);
             if (stop)
                 return stop;
             start = found->fe_logical + found->fe_length;
@@ -57,11 +52,10 @@ static int by_fiemap(int fd, filemap_take *take, void *context)
     return 0;
 }
 
-int filemap_by_fibmap(int fd, int64_t size_bytes, filemap_take *take, void *context)
+static int by_fibmap(int fd, int64_t size_bytes, filemap_take *take, void *context)
 {
     struct filemap_extent run = {0, 0, 0, FILEMAP_BY_FIBMAP};
     int block_bytes = 0;
-
     if (ioctl_retried(fd, FIGETBSZ, &block_bytes))
         return -1;
     if (block_bytes <= 0 || (size_bytes - 1) / block_bytes >= INT_MAX) {
@@ -70,18 +64,15 @@ int filemap_by_fibmap(int fd, int64_t size_bytes, filemap_take *take, void *cont
     }
     for (int64_t offset = 0; offset < size_bytes; offset += block_bytes) {
         int block = (int)(offset / block_bytes);
-        int64_t place;
-
         if (ioctl_retried(fd, FIBMAP, &block))
             return -1;
-        place = (int64_t)(unsigned int)block * block_bytes;
+        int64_t place = (int64_t)(unsigned int)block * block_bytes;
         if (run.nr_bytes && place == run.physical_bytes + run.nr_bytes) {
             run.nr_bytes += block_bytes;
             continue;
         }
         if (run.nr_bytes) {
             int stop = take(context, &run);
-
             if (stop)
                 return stop;
         }
@@ -96,10 +87,9 @@ int filemap_by_fibmap(int fd, int64_t size_bytes, filemap_take *take, void *cont
 int filemap(int fd, int64_t size_bytes, filemap_take *take, void *context)
 {
     int done = by_fiemap(fd, take, context);
-
     if (done != -1 || (errno != EOPNOTSUPP && errno != ENOTTY))
         return done;
-    done = filemap_by_fibmap(fd, size_bytes, take, context);
+    done = by_fibmap(fd, size_bytes, take, context);
     if (done == -1 && (errno == ENOTTY || errno == EINVAL))
         errno = EOPNOTSUPP;
     return done;

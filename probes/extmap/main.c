@@ -32,15 +32,12 @@ static dev_t output_device(const char *path)
 {
     const char *slash = strrchr(path, '/');
     struct stat where;
-    char *directory;
-    int failed;
-
     if (!strcmp(path, "-"))
         return fstat(1, &where) || !S_ISREG(where.st_mode) ? 0 : where.st_dev;
     if (!stat(path, &where))
         return S_ISREG(where.st_mode) ? where.st_dev : 0;
-    directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    failed = !directory || stat(directory, &where);
+    char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int failed = !directory || stat(directory, &where);
     free(directory);
     return failed ? 0 : where.st_dev;
 }
@@ -48,10 +45,8 @@ static dev_t output_device(const char *path)
 static int check_roots(const struct command *command, char **roots)
 {
     dev_t device = output_device(command->output);
-
     for (; *roots; roots++) {
         struct stat root;
-
         if (stat(*roots, &root))
             return print_error("%s: cannot be listed (%s)", *roots, strerror(errno));
         if (!command->same_filesystem && root.st_dev == device)
@@ -64,16 +59,14 @@ static int check_roots(const struct command *command, char **roots)
 
 static int list(const struct command *command, char **roots)
 {
-    struct record *out;
     int failed = 0;
-
     if (!command->output)
         return print_error("name the file to write: -o FILE");
     if (!*roots && !command->tasks)
         return print_error("name a directory to list, or give --tasks; see --help");
     if (check_roots(command, roots))
         return -1;
-    out = record_open(command->output, &probe);
+    struct record *out = record_open(command->output, &probe);
     if (!out)
         return -1;
     for (; *roots && !failed; roots++)
@@ -98,7 +91,6 @@ int main(int argc, char **argv)
     const struct opts opts = {"-o FILE [--tasks] [ROOT...]", about, more, table, sizeof table / sizeof *table, NULL};
     int first = opts_parse(&opts, argc, argv);
     int failed;
-
     if (first < 0)
         return 1;
     if (command.help)

@@ -1,4 +1,4 @@
-#include "extmap/packages.h"
+#include "extmap/extmap.h"
 
 /* UserHandle.PER_USER_RANGE of Android. */
 #define PER_USER 100000
@@ -14,12 +14,10 @@ static void add_line(struct packages *packages, char *line)
 {
     char *rest = NULL, *end = NULL;
     const char *name = strtok_r(line, " \n", &rest), *user = strtok_r(NULL, " \n", &rest);
-    unsigned long uid;
-
     if (!name || !user)
         return;
     errno = 0;
-    uid = strtoul(user, &end, 10);
+    unsigned long uid = strtoul(user, &end, 10);
     if (!*end && !errno && uid <= 0xFFFFFFFFUL)
         add(packages, name, (unsigned int)uid);
 }
@@ -27,7 +25,6 @@ static void add_line(struct packages *packages, char *line)
 int packages_read(struct packages *packages, const char *path)
 {
     struct contents file;
-
     if (file_read(AT_FDCWD, path, &file) < 0)
         return -1;
     for (char *rest, *line = strtok_r(file.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
@@ -41,10 +38,8 @@ const char *packages_of(const struct packages *packages, unsigned int uid, const
     size_t length = process ? strcspn(process, ": ") : 0;
     const char *only = NULL;
     size_t sharing = 0;
-
     for (size_t index = 0; index < packages->count; index++) {
         const struct package *package = &packages->list[index];
-
         if (package->app != uid % PER_USER)
             continue;
         if (process && strlen(package->name) == length && !strncmp(package->name, process, length))

@@ -2,8 +2,6 @@
 
 #include <ctype.h>
 
-#include "extmap/packages.h"
-
 struct task_row {
     int64_t started_ns, listed_ns, oom_score_adj;
     int32_t pid, tid, uid;
@@ -34,7 +32,6 @@ const struct record_type task_type = RECORD_TYPE("task", "tasks", "A thread that
 static int64_t start_time(const char *after_name)
 {
     const char *field = after_name;
-
     for (int number = 0; field && number < SPACES_BEFORE_START; number++)
         field = strchr(field + 1, ' ');
     return field ? strtoll(field, NULL, 10) * (1000000000 / sysconf(_SC_CLK_TCK)) : RECORD_NULL_INT64;
@@ -43,14 +40,12 @@ static int64_t start_time(const char *after_name)
 static int32_t real_user(const char *status)
 {
     const char *found = strstr(status, "\nUid:");
-
     return found ? (int32_t)strtoul(found + strlen("\nUid:"), NULL, 10) : RECORD_NULL_INT32;
 }
 
 static int64_t oom_score_adj(const char *pid)
 {
     char path[64], value[16];
-
     snprintf(path, sizeof path, "/proc/%.20s/oom_score_adj", pid);
     return procfs_read(path, value, sizeof value) > 0 ? strtol(value, NULL, 10) : RECORD_NULL_INT64;
 }
@@ -59,10 +54,8 @@ static int64_t oom_score_adj(const char *pid)
 static size_t read_cmdline(const char *pid, char *buffer, size_t size)
 {
     char path[64];
-    long length;
-
     snprintf(path, sizeof path, "/proc/%.20s/cmdline", pid);
-    length = procfs_read(path, buffer, size);
+    long length = procfs_read(path, buffer, size);
     while (length > 0 && !buffer[length - 1])
         length--;
     for (long index = 0; index < length; index++)
@@ -83,15 +76,12 @@ static const char *served_device(const char *pid)
     char path[64], target[32];
     const struct dirent *entry;
     const char *found = NULL;
-    DIR *descriptors;
-
     snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
-    descriptors = opendir(path);
+    DIR *descriptors = opendir(path);
     if (!descriptors)
         return NULL;
     while (!found && (entry = readdir(descriptors))) {
         ssize_t length = readlinkat(dirfd(descriptors), entry->d_name, target, sizeof target - 1);
-
         target[length > 0 ? length : 0] = '\0';
         for (size_t index = 0; index < sizeof serving / sizeof *serving; index++)
             if (!strncmp(target, serving[index], strlen(serving[index])))
@@ -102,14 +92,23 @@ static const char *served_device(const char *pid)
 }
 
 struct process {
-    const char *pid;
-    const char *cmdline; /* NULL: none */
-    const char *serves;  /* from `served_device` */
+    const char *pid, *serves; /* `serves` is from `served_device` */
+    char cmdline[RECORD_TEXT_BYTES];
     const struct packages *packages;
 };
 
+static void read_process(struct process *process, const char *pid, const struct packages *packages)
+{
+    process->pid = pid;
+    process->serves = served_device(pid);
+    process->packages = packages;
+    if (!read_cmdline(pid, process->cmdline, sizeof process->cmdline))
+        process->cmdline[0] = '\0';
+}
+
 static int record_task(struct record *out, const struct process *process, const char *tid)
 {
+    const char *cmdline = process->cmdline[0] ? process->cmdline : NULL;
     struct task_row row = {
         .started_ns = RECORD_NULL_INT64,
         .listed_ns = clock_now(CLOCK_RECORD),
@@ -118,15 +117,13 @@ static int record_task(struct record *out, const struct process *process, const 
         .uid = RECORD_NULL_INT32,
         .oom_score_adj = RECORD_NULL_INT64,
     };
-    struct record_text texts[4] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    struct record_text texts[] = {{NULL, 0}, record_text(cmdline), {NULL, 0}, record_text(process->serves)};
     char path[96], stat[1024], status[4096];
-    const char *name, *name_end;
-
     snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/stat", process->pid, tid);
     if (procfs_read(path, stat, sizeof stat) <= 0)
         return 0; /* ended */
-    name = strchr(stat, '(');
-    name_end = strrchr(stat, ')');
+    const char *name = strchr(stat, '(');
+    const char *name_end = strrchr(stat, ')');
     if (name && name_end && name < name_end) {
         texts[0] = (struct record_text){name + 1, (size_t)(name_end - name - 1)};
         row.started_ns = start_time(name_end + 1);
@@ -136,30 +133,22 @@ static int record_task(struct record *out, const struct process *process, const 
         row.uid = real_user(status);
     if (row.tid == row.pid)
         row.oom_score_adj = oom_score_adj(process->pid);
-    if (process->cmdline)
-        texts[1] = (struct record_text){process->cmdline, strlen(process->cmdline)};
     if (row.uid >= 0)
-        texts[2].bytes = packages_of(process->packages, (unsigned int)row.uid, process->cmdline);
-    texts[2].length = texts[2].bytes ? strlen(texts[2].bytes) : 0;
-    if (process->serves)
-        texts[3] = (struct record_text){process->serves, strlen(process->serves)};
+        texts[2] = record_text(packages_of(process->packages, (unsigned int)row.uid, cmdline));
     return record_add(out, &task_type, &row, texts);
 }
 
 static int record_process(struct record *out, const char *pid, const struct packages *packages)
 {
-    char path[64], cmdline[RECORD_TEXT_BYTES];
-    struct process process = {pid, NULL, served_device(pid), packages};
+    char path[64];
+    struct process process;
     const struct dirent *entry;
-    DIR *threads;
     int failed = 0;
-
     snprintf(path, sizeof path, "/proc/%.20s/task", pid);
-    threads = opendir(path);
+    DIR *threads = opendir(path);
     if (!threads)
         return 0; /* ended */
-    if (read_cmdline(pid, cmdline, sizeof cmdline))
-        process.cmdline = cmdline;
+    read_process(&process, pid, packages);
     while (!failed && (entry = readdir(threads)))
         if (isdigit((unsigned char)entry->d_name[0]))
             failed = record_task(out, &process, entry->d_name);
@@ -169,13 +158,10 @@ static int record_process(struct record *out, const char *pid, const struct pack
 
 int extmap_process(struct record *out, int32_t pid, const struct packages *packages)
 {
-    char number[16], cmdline[RECORD_TEXT_BYTES];
-    struct process process = {number, NULL, NULL, packages};
-
+    char number[16];
+    struct process process;
     snprintf(number, sizeof number, "%d", (int)pid);
-    process.serves = served_device(number);
-    if (read_cmdline(number, cmdline, sizeof cmdline))
-        process.cmdline = cmdline;
+    read_process(&process, number, packages);
     return record_task(out, &process, number);
 }
 
@@ -185,7 +171,6 @@ int extmap_tasks(struct record *out)
     const struct dirent *entry;
     DIR *processes = opendir("/proc");
     int failed = 0;
-
     if (!processes)
         return print_error("/proc: cannot be listed (%s)", strerror(errno));
     /* Only Android has this file, and only root may read it. */

@@ -6,7 +6,6 @@
 #include <search.h>
 
 #include "common/mounts.h"
-#include "extmap/filemap.h"
 
 #define SECTOR_BYTES 512
 #define ATTRIBUTES   (STATX_BASIC_STATS | STATX_BTIME)
@@ -111,7 +110,6 @@ static void set_path(struct walk *walk, size_t directory_bytes, const char *name
 {
     bool at_root = directory_bytes == 1 && walk->path[0] == '/';
     size_t name_bytes = strlen(name), start = at_root ? 1 : directory_bytes + 1;
-
     walk->path = grow(walk->path, start + name_bytes + 1, 1);
     walk->path[start - 1] = '/';
     memcpy(walk->path + start, name, name_bytes + 1);
@@ -121,7 +119,6 @@ static void set_path(struct walk *walk, size_t directory_bytes, const char *name
 static void remember_directory(struct level *level, const char *name)
 {
     size_t bytes = strlen(name) + 1;
-
     if (level->names_bytes + bytes > level->names_room) {
         level->names_room = 2 * (level->names_bytes + bytes);
         level->names = grow(level->names, level->names_room, 1);
@@ -178,7 +175,6 @@ static int64_t nanoseconds(const struct statx_timestamp *time)
 static int open_entry(int directory, const char *name, int flags)
 {
     int fd;
-
     flags |= O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     do
         fd = openat(directory, name, flags | O_NOATIME);
@@ -189,11 +185,9 @@ static int open_entry(int directory, const char *name, int flags)
 /* Return whether `name` in `directory` (or the open file itself if `name` is "") is in the mount that is walked. */
 static bool same_mount(const struct walk *walk, int directory, const char *name, const struct statx *about)
 {
-    int64_t mount_id;
-
     if (kernel_dev(about) != walk->dev)
         return false;
-    mount_id = mounts_id(directory, name);
+    int64_t mount_id = mounts_id(directory, name);
     return mount_id < 0 || walk->mount_id < 0 || mount_id == walk->mount_id;
 }
 
@@ -221,7 +215,6 @@ static struct file_row file_row(const struct statx *about)
 static void ask_inode(int fd, struct file_row *row)
 {
     unsigned int value[2] = {0, 0};
-
     if (!ioctl(fd, FS_IOC_GETVERSION, value))
         row->generation = value[0];
     value[0] = 0;
@@ -232,7 +225,6 @@ static void ask_inode(int fd, struct file_row *row)
 static void record_file(struct walk *walk, struct file_row *row)
 {
     struct record_text path = {walk->path, walk->path_bytes};
-
     /* The names in the parent of the root were not checked. */
     row->name_encrypted = walk->depth ? walk->levels[walk->depth - 1].names_encrypted : RECORD_NULL_INT32;
     if (record_add(walk->out, &file_type, row, &path))
@@ -259,14 +251,12 @@ static int record_extent(void *context, const struct filemap_extent *extent)
         .dev = owner->file->dev,
         .flags = extent->flags,
     };
-
     return record_add(owner->out, &extent_type, &row, NULL) ? 1 : 0;
 }
 
 static int by_number(const void *one, const void *other)
 {
     uint64_t left = *(const uint64_t *)one, right = *(const uint64_t *)other;
-
     return (left > right) - (left < right);
 }
 
@@ -274,10 +264,8 @@ static int by_number(const void *one, const void *other)
 static bool is_first_name(struct walk *walk, uint64_t ino)
 {
     uint64_t *number = grow(NULL, 1, sizeof *number);
-    void *const *node;
-
     *number = ino;
-    node = tsearch(number, &walk->linked, by_number);
+    void *const *node = tsearch(number, &walk->linked, by_number);
     if (node && *node == number)
         return true;
     free(number);
@@ -288,7 +276,6 @@ static void record_extents(struct walk *walk, int fd, const struct statx *about,
 {
     struct owner owner = {walk->out, row};
     struct statx after;
-
     if (!S_ISDIR(about->stx_mode) && about->stx_nlink > 1 && !is_first_name(walk, about->stx_ino))
         return;
     if (filemap(fd, row->size_bytes, record_extent, &owner) < 0) {
@@ -302,8 +289,6 @@ static void record_extents(struct walk *walk, int fd, const struct statx *about,
 /* Record an open regular file or directory. Returns 0 if it is in this mount. */
 static int record_open_entry(struct walk *walk, int fd, struct statx *about)
 {
-    struct file_row row;
-
     if (statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, about)) {
         lose_by_errno(walk, errno);
         return -1;
@@ -312,7 +297,7 @@ static int record_open_entry(struct walk *walk, int fd, struct statx *about)
         lose_mount(walk);
         return -1;
     }
-    row = file_row(about);
+    struct file_row row = file_row(about);
     if (S_ISREG(about->stx_mode) || S_ISDIR(about->stx_mode))
         ask_inode(fd, &row);
     record_file(walk, &row);
@@ -324,9 +309,7 @@ static int record_open_entry(struct walk *walk, int fd, struct statx *about)
 /* Record an entry without opening it: a link, pipe, socket or device, or a file that must not be opened. */
 static void record_closed_entry(struct walk *walk, int directory, const char *name)
 {
-    struct file_row row;
     struct statx about;
-
     if (statx(directory, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, ATTRIBUTES, &about)) {
         lose_by_errno(walk, errno);
         return;
@@ -335,23 +318,8 @@ static void record_closed_entry(struct walk *walk, int directory, const char *na
         lose_mount(walk);
         return;
     }
-    row = file_row(&about);
+    struct file_row row = file_row(&about);
     record_file(walk, &row);
-}
-
-static void visit_file(struct walk *walk, int directory, const char *name)
-{
-    struct statx about;
-    int fd = open_entry(directory, name, 0);
-
-    if (fd < 0) {
-        lose_by_errno(walk, errno);
-        if (errno != ENOENT)
-            record_closed_entry(walk, directory, name);
-        return;
-    }
-    record_open_entry(walk, fd, &about);
-    close(fd);
 }
 
 /* -- directories --------------------------------------------------------------------------------------------------- */
@@ -359,7 +327,6 @@ static void visit_file(struct walk *walk, int directory, const char *name)
 static unsigned char entry_type(int directory, const struct dirent *entry)
 {
     struct stat about;
-
     if (entry->d_type != DT_UNKNOWN)
         return entry->d_type;
     /* If it has vanished, the later open reports it. */
@@ -367,6 +334,8 @@ static unsigned char entry_type(int directory, const struct dirent *entry)
         return DT_REG;
     return IFTODT(about.st_mode);
 }
+
+static void visit(struct walk *walk, int above, const char *name, bool directory);
 
 static void visit_entry(struct walk *walk, struct level *level, const struct dirent *entry)
 {
@@ -378,7 +347,7 @@ static void visit_entry(struct walk *walk, struct level *level, const struct dir
         return;
     case DT_REG:
         set_path(walk, level->path_bytes, entry->d_name);
-        visit_file(walk, level->fd, entry->d_name);
+        visit(walk, level->fd, entry->d_name, false);
         return;
     default:
         set_path(walk, level->path_bytes, entry->d_name);
@@ -392,7 +361,6 @@ static void read_entries(struct walk *walk, struct level *level)
     int fd = fcntl(level->fd, F_DUPFD_CLOEXEC, 0);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
-
     if (!directory) {
         lose_by_errno(walk, errno);
         close_file(fd);
@@ -408,7 +376,6 @@ static void read_entries(struct walk *walk, struct level *level)
 static void leave(struct walk *walk)
 {
     struct level *level = &walk->levels[--walk->depth];
-
     close(level->fd);
     free(level->names);
 }
@@ -416,7 +383,6 @@ static void leave(struct walk *walk)
 static int key_is_absent(int fd, const struct fscrypt_policy_v2 *policy)
 {
     struct fscrypt_get_key_status_arg key = {.key_spec.type = FSCRYPT_KEY_SPEC_TYPE_IDENTIFIER};
-
     memcpy(key.key_spec.u.identifier, policy->master_key_identifier, sizeof policy->master_key_identifier);
     if (ioctl(fd, FS_IOC_GET_ENCRYPTION_KEY_STATUS, &key))
         return -1;
@@ -430,7 +396,6 @@ static int encryption_hides_names(int fd)
 {
     struct fscrypt_get_policy_ex_arg policy = {.policy_size = sizeof policy.policy};
     unsigned int attributes[2] = {0, 0};
-
     if (!ioctl(fd, FS_IOC_GET_ENCRYPTION_POLICY_EX, &policy))
         /* Version 1 keys may also be in a process' keyring, where the kernel does not report them. */
         return policy.policy.version == FSCRYPT_POLICY_V2 ? key_is_absent(fd, &policy.policy.v2) : -1;
@@ -443,30 +408,28 @@ static int encryption_hides_names(int fd)
 static void enter(struct walk *walk, int fd)
 {
     int hidden = encryption_hides_names(fd);
-    struct level *level;
-
     walk->levels = grow(walk->levels, walk->depth + 1, sizeof *walk->levels);
-    level = &walk->levels[walk->depth++];
+    struct level *level = &walk->levels[walk->depth++];
     *level = (struct level){.fd = fd, .path_bytes = walk->path_bytes};
     level->names_encrypted = hidden < 0 ? RECORD_NULL_INT32 : hidden;
     read_entries(walk, level);
 }
 
-static void visit_directory(struct walk *walk, int above, const char *name)
+/* Record an entry, and enter it if it is a directory. */
+static void visit(struct walk *walk, int above, const char *name, bool directory)
 {
     struct statx about;
-    int fd = open_entry(above, name, O_DIRECTORY);
-
+    int fd = open_entry(above, name, directory ? O_DIRECTORY : 0);
     if (fd < 0) {
         lose_by_errno(walk, errno);
         if (errno != ENOENT)
             record_closed_entry(walk, above, name);
         return;
     }
-    if (record_open_entry(walk, fd, &about))
-        close(fd);
-    else
+    if (record_open_entry(walk, fd, &about) == 0 && directory)
         enter(walk, fd);
+    else
+        close(fd);
 }
 
 /* Walk the directories entered so far, and everything below them. */
@@ -474,16 +437,14 @@ static void walk_down(struct walk *walk)
 {
     while (walk->depth && !walk->error) {
         struct level *level = &walk->levels[walk->depth - 1];
-        const char *name;
-
         if (level->next == level->names_bytes) {
             leave(walk);
             continue;
         }
-        name = level->names + level->next;
+        const char *name = level->names + level->next;
         level->next += strlen(name) + 1;
         set_path(walk, level->path_bytes, name);
-        visit_directory(walk, level->fd, name);
+        visit(walk, level->fd, name, true);
     }
     while (walk->depth)
         leave(walk);
@@ -499,45 +460,35 @@ static int record_filesystem(struct walk *walk, const struct mount *mount, const
         .dev = walk->dev,
         .block_bytes = about->stx_blksize,
     };
-    struct record_text texts[] = {
-        {mount->fs_type, strlen(mount->fs_type)},
-        {mount->source, strlen(mount->source)},
-        {mount->point, strlen(mount->point)},
-        {walk->path, walk->path_bytes},
-    };
-
+    struct record_text texts[] = {record_text(mount->fs_type), record_text(mount->source), record_text(mount->point),
+                                  record_text(walk->path)};
     if (row.nr_sectors < 0)
         row.nr_sectors = RECORD_NULL_INT64;
     return record_add(walk->out, &filesystem_type, &row, texts);
 }
 
-/* Set the path to the root of the walk. The caller frees `mount`. */
-static int begin(struct walk *walk, const char *root, int fd, const struct statx *about, struct mount *mount)
+static int begin(struct walk *walk, const char *root, int fd, struct statx *about)
 {
+    struct mount mount = {0};
+    if (statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, about))
+        return print_error("%s: %s", root, strerror(errno));
     walk->dev = kernel_dev(about);
+    walk->mount_id = mounts_id(fd, "");
     if (!about->stx_dev_major)
         return print_error("%s: no block device lies below it; name a directory of a disk filesystem", root);
-    walk->mount_id = mounts_id(fd, "");
-    if (mounts_find(fd, walk->mount_id, mount))
+    if (mounts_find(fd, walk->mount_id, &mount))
         return print_error("%s: its mount is not in /proc/self/mountinfo; is /proc mounted?", root);
-    walk->path_bytes = strlen(mount->path);
-    walk->path = format("%s", mount->path);
-    return 0;
+    walk->path = format("%s", mount.path);
+    walk->path_bytes = strlen(mount.path);
+    int failed = record_filesystem(walk, &mount, about);
+    mounts_release(&mount);
+    return failed;
 }
 
 static int walk_tree(struct walk *walk, const char *root, int fd)
 {
-    struct mount mount = {0};
     struct statx about;
-    int failed;
-
-    if (statx(fd, "", AT_EMPTY_PATH, ATTRIBUTES, &about)) {
-        failed = print_error("%s: %s", root, strerror(errno));
-    } else {
-        failed = begin(walk, root, fd, &about, &mount) || record_filesystem(walk, &mount, &about);
-    }
-    mounts_release(&mount);
-    if (failed || record_open_entry(walk, fd, &about)) {
+    if (begin(walk, root, fd, &about) || record_open_entry(walk, fd, &about)) {
         close(fd);
         return -1;
     }
@@ -551,14 +502,12 @@ int extmap_tree(const char *root, struct record *out)
 {
     struct walk walk = {.out = out};
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
-    int failed;
-
     if (fd < 0 && errno == EPERM)
         fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return print_error("%s: cannot be listed (%s)", root, strerror(errno));
     files_allow_most();
-    failed = walk_tree(&walk, root, fd);
+    int failed = walk_tree(&walk, root, fd);
     tdestroy(walk.linked, free);
     free(walk.levels);
     free(walk.path);

@@ -38,8 +38,10 @@ struct usage {
     int64_t user_ns, system_ns, ctx_voluntary, ctx_involuntary, major_faults, minor_faults;
 };
 
+#define USAGE_COUNTERS (sizeof(struct usage) / sizeof(int64_t)) /* all members are int64_t */
+
 void usage_of_thread(struct usage *usage);
-struct usage usage_since(const struct usage *now, const struct usage *then);
+void usage_add(struct usage *sum, const struct usage *usage, int64_t factor); /* factor -1: subtract */
 
 /* Traffic of this process at the block layer (/proc/self/io); -1: not reported by the kernel. */
 struct process_io {
@@ -159,8 +161,7 @@ struct direct_align {
 /* Return the alignment that statx(2) reports (Linux 6.1), or else the logical block size of the device. */
 struct direct_align direct_align(int file);
 
-/* -- jobs, runs, workers and engines --------------------------------------------------------------------------------
- */
+/* -- jobs, runs, workers and engines ------------------------------------------------------------------------------- */
 
 #define BENCH_WORKERS  1024
 #define BENCH_TEXT     256
@@ -455,9 +456,6 @@ int files_leave(struct bench_run *run);
  * set. */
 int files_remove(const struct bench_run *run, const char *name);
 
-/* Check that the filesystem has `bytes` free, and a twentieth more. Returns 0, or -1 after printing an error. */
-int files_room(const char *directory, int64_t bytes);
-
 /* Write the path of a worker's file in the run's directory ("test.dat0"), of the shared file, or job->filename. Returns
  * 0, or -1 if it is longer than `size`. */
 int files_path(const struct bench_run *run, int32_t worker, char *path, size_t size);
@@ -577,7 +575,18 @@ bool was_given(const void *into);
 /* jobs.c: complete the job. Returns 0, or -1 after printing an error. */
 int job_make(struct bench_job *job, const struct arguments *arguments);
 
-/* checks.c: reject contradictory or impossible jobs. Returns 0, or -1 after printing an error. */
+/* checks.c: a contradiction in a job, and what to say of it. */
+struct refusal {
+    bool applies;
+    const char *sentence;
+};
+
+/* Print the first sentence that applies. Returns -1, or 0 if none does. */
+int bench_refuse(const struct refusal *refusals, size_t count);
+#define REFUSE(...)                                                                                                    \
+    bench_refuse((struct refusal[]){__VA_ARGS__}, sizeof((struct refusal[]){__VA_ARGS__}) / sizeof(struct refusal))
+
+/* Reject contradictory or impossible jobs. Returns 0, or -1 after printing an error. */
 int job_check(const struct bench_job *job, const struct arguments *arguments, const char *record);
 
 /* -- report/ ------------------------------------------------------------------------------------------------------- */

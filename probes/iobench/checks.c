@@ -8,7 +8,6 @@
 static int check_named(const struct bench_job *job)
 {
     struct stat stat_of;
-
     if (!job->filename)
         return job->raw ? print_error("--raw is for a block device: name it with --filename") : 0;
     if (job->workload != BENCH_FILE)
@@ -33,105 +32,75 @@ static int check_named(const struct bench_job *job)
     return 0;
 }
 
-static int check_record(const struct file_job *job)
-{
-    if (job->size < job->record)
-        return print_error("--size: %" PRId64 " bytes are smaller than one record of %" PRId64, job->size, job->record);
-    if (job->size % job->record)
-        return print_error("--size: %" PRId64 " bytes are not a multiple of records of %" PRId64 " bytes", job->size,
-                           job->record);
-    if ((job->mode.open_flags & O_DIRECT) && job->record % SECTOR)
-        return print_error("--bs: direct I/O needs a multiple of %d bytes, not %" PRId64, SECTOR, job->record);
-    return 0;
-}
-
-static int check_loops(const struct bench_job *job)
-{
-    int64_t records;
-
-    if (was_given(&job->file.loops) && (job->ops || job->duration_ns))
-        return print_error("--loops: it cannot be combined with --number_ios or --runtime");
-    if (__builtin_mul_overflow(job->file.size / job->file.record, job->file.loops, &records) ||
-        __builtin_mul_overflow(records, job->threads, &records))
-        return print_error("--loops %" PRId64 ": too many records; use fewer", job->file.loops);
-    return 0;
-}
-
-static int check_access(const struct bench_job *job, const struct arguments *arguments)
-{
-    const struct file_job *file = &job->file;
-    bool reads = file->access == ACCESS_READ;
-
-    if (was_given(&file->read_percent) && file->access != ACCESS_MIXED)
-        return print_error("--rwmixread is for --rw rw and randrw");
-    if (was_given(&file->overlap) && file->overlap && !file->random)
-        return print_error("--overlap is for random access: a sequence visits each offset once");
-    if (reads && (was_given(&job->compress) || was_given(&job->dedupe)))
-        return print_error("--buffer_compress_percentage and --dedupe_percentage are for jobs that write");
-    if (reads && arguments->end_fsync == 1)
-        return print_error("--end_fsync is for jobs that write");
-    if (reads && was_given(&arguments->verify))
-        return print_error("--verify is for jobs that write");
-    if ((reads || file->access == ACCESS_MIXED) && file->layout != LAYOUT_WRITTEN)
-        return print_error(
-            "--overwrite 0 and --fallocate are for jobs that only write: reads need a file that is written");
-    if (file->access == ACCESS_APPEND && file->layout == LAYOUT_WRITTEN)
-        return print_error("--overwrite 1: --rw append starts with an empty file");
-    return 0;
-}
-
 static int check_file(const struct bench_job *job, const struct arguments *arguments)
 {
-    if (job->compat_rng && (!job->file.random || job->file.access == ACCESS_MIXED))
-        return print_error("--compat-rng: Mobibench has an order for --rw randread and randwrite only");
-    return check_record(&job->file) || check_access(job, arguments) || check_loops(job) ? -1 : 0;
+    const struct file_job *file = &job->file;
+    bool reads = file->access == ACCESS_READ, mixes = file->access == ACCESS_MIXED;
+    bool appends = file->access == ACCESS_APPEND, direct = file->mode.open_flags & O_DIRECT;
+    int64_t records;
+    bool many = __builtin_mul_overflow(file->size / file->record, file->loops, &records) ||
+                __builtin_mul_overflow(records, job->threads, &records);
+    return REFUSE({job->compat_rng && (!file->random || mixes),
+                   "--compat-rng: Mobibench has an order for --rw randread and randwrite only"},
+                  {file->size < file->record, "--size: smaller than one record (--bs)"},
+                  {file->size % file->record, "--size: expected a multiple of the bytes of a record (--bs)"},
+                  {direct && file->record % SECTOR, "--bs: direct I/O needs a multiple of 512 bytes"},
+                  {was_given(&file->read_percent) && !mixes, "--rwmixread is for --rw rw and randrw"},
+                  {was_given(&file->overlap) && file->overlap && !file->random,
+                   "--overlap is for random access: a sequence visits each offset once"},
+                  {reads && (was_given(&job->compress) || was_given(&job->dedupe)),
+                   "--buffer_compress_percentage and --dedupe_percentage are for jobs that write"},
+                  {reads && arguments->end_fsync == 1, "--end_fsync is for jobs that write"},
+                  {reads && was_given(&arguments->verify), "--verify is for jobs that write"},
+                  {(reads || mixes) && file->layout != LAYOUT_WRITTEN,
+                   "--overwrite 0 and --fallocate are for jobs that only write: reads need a file that is written"},
+                  {appends && file->layout == LAYOUT_WRITTEN, "--overwrite 1: --rw append starts with an empty file"},
+                  {was_given(&file->loops) && (job->ops || job->duration_ns),
+                   "--loops: it cannot be combined with --number_ios or --runtime"},
+                  {many, "--loops: too many records; use fewer"});
 }
 
 static int check_sqlite(const struct bench_job *job, const struct arguments *arguments)
 {
     const struct sqlite_job *sqlite = &job->sqlite;
-
-    if (sqlite->page & (sqlite->page - 1))
-        return print_error("--page-size %" PRId64 ": expected a power of two", sqlite->page);
-    if (arguments->mix && sqlite->op != SQLITE_OP_MIXED)
-        return print_error("--mix is for --sqlite-op mixed");
-    if (!(sqlite->mix[0] || sqlite->mix[1] || sqlite->mix[2] || sqlite->mix[3]))
-        return print_error("--mix %s: at least one weight must be more than 0", arguments->mix);
-    if (was_given(&sqlite->checkpoint) && strcmp(sqlite->journal_mode, "WAL") != 0)
-        return print_error("--checkpoint is for --journal-mode WAL");
-    if (sqlite->random_order && sqlite->op != SQLITE_OP_INSERT && sqlite->op != SQLITE_OP_MIXED)
-        return print_error("--random-order is for inserts: other operations always have a random order");
-    if (job->compat_rng)
-        return print_error("--compat-rng is for file: Mobibench's keys come from the C library's rand()");
-    return 0;
+    bool inserts = sqlite->op == SQLITE_OP_INSERT || sqlite->op == SQLITE_OP_MIXED;
+    return REFUSE({sqlite->page & (sqlite->page - 1), "--page-size: expected a power of two"},
+                  {arguments->mix && sqlite->op != SQLITE_OP_MIXED, "--mix is for --sqlite-op mixed"},
+                  {!(sqlite->mix[0] || sqlite->mix[1] || sqlite->mix[2] || sqlite->mix[3]),
+                   "--mix: at least one weight must be more than 0"},
+                  {was_given(&sqlite->checkpoint) && strcmp(sqlite->journal_mode, "WAL") != 0,
+                   "--checkpoint is for --journal-mode WAL"},
+                  {sqlite->random_order && !inserts,
+                   "--random-order is for inserts: other operations always have a random order"},
+                  {job->compat_rng, "--compat-rng is for file: Mobibench's keys come from the C library's rand()"});
 }
 
 static int check_postmark(const struct bench_job *job)
 {
-    if (job->postmark.least < 1 || job->postmark.least > job->postmark.most)
-        return print_error("--file-size %" PRId64 ":%" PRId64 ": expected LOW from 1 to HIGH", job->postmark.least,
-                           job->postmark.most);
-    if (job->postmark.files < job->threads)
-        return print_error("--files %" PRId64 ": fewer than the %" PRId64 " workers", job->postmark.files,
-                           job->threads);
-    if (job->shared)
-        return print_error("--shared is for file and sqlite: postmark's workers have directories of their own");
-    if (job->compat_rng)
-        return print_error("--compat-rng is for file: Mobibench has no PostMark");
-    return 0;
+    const struct postmark_job *postmark = &job->postmark;
+    return REFUSE({postmark->least < 1 || postmark->least > postmark->most, "--file-size: expected LOW from 1 to HIGH"},
+                  {postmark->files < job->threads, "--files: fewer than the workers (--numjobs)"},
+                  {job->shared, "--shared is for file and sqlite: postmark's workers have directories of their own"},
+                  {job->compat_rng, "--compat-rng is for file: Mobibench has no PostMark"});
 }
 
 static int check_ends(const struct bench_job *job)
 {
-    if (job->ops && job->ops < job->threads)
-        return print_error("%s %" PRId64 ": fewer than the %" PRId64 " workers (--numjobs)",
-                           job->workload == BENCH_FILE ? "--number_ios" : "--transactions", job->ops, job->threads);
-    if (job->warmup_ns && !job->duration_ns)
-        return print_error("--ramp_time needs --runtime, or the work may be done before the warm-up is over");
-    if (job->rate && job->think_ns)
-        return print_error("--rate_iops says when operations are due: leave out --thinktime");
-    if (job->compat_rng && was_given(&job->seed))
-        return print_error("--compat-rng: Mobibench's seed is fixed; leave out --randseed");
+    bool few = job->ops && job->ops < job->threads;
+    return REFUSE(
+        {few && job->workload == BENCH_FILE, "--number_ios: fewer than the workers (--numjobs)"},
+        {few, "--transactions: fewer than the workers (--numjobs)"},
+        {job->warmup_ns && !job->duration_ns,
+         "--ramp_time needs --runtime, or the work may be done before the warm-up is over"},
+        {job->rate && job->think_ns, "--rate_iops says when operations are due: leave out --thinktime"},
+        {job->compat_rng && was_given(&job->seed), "--compat-rng: Mobibench's seed is fixed; leave out --randseed"});
+}
+
+int bench_refuse(const struct refusal *refusals, size_t count)
+{
+    for (size_t index = 0; index < count; index++)
+        if (refusals[index].applies)
+            return print_error("%s", refusals[index].sentence);
     return 0;
 }
 
@@ -139,13 +108,11 @@ static int check_ends(const struct bench_job *job)
 static int check_output(const char *path)
 {
     char above[4096];
-    int file;
-
     if (!path)
         return 0;
     if (!strcmp(path, "-"))
         return print_error("--record -: standard output has the results; name a file");
-    file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    int file = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (file >= 0) {
         close(file);
         return 0;

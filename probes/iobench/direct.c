@@ -19,7 +19,6 @@ static int stated_by_statx(int file, struct direct_align *align)
     struct statx about;
     uint64_t mount;
     uint32_t memory, offset;
-
     memset(&about, 0, sizeof about);
     if (statx(file, "", AT_EMPTY_PATH, MNT_ID | DIOALIGN, &about) || !(about.stx_mask & DIOALIGN))
         return -1;
@@ -36,10 +35,8 @@ static int stated_by_statx(int file, struct direct_align *align)
 static size_t block_of_device(dev_t dev)
 {
     static const char *const places[] = {"queue", "../queue"};
-
     for (size_t place = 0; place < sizeof places / sizeof *places; place++) {
         char path[128], text[32];
-
         snprintf(path, sizeof path, "/sys/dev/block/%u:%u/%s/logical_block_size", major(dev), minor(dev),
                  places[place]);
         if (procfs_line(path, text, sizeof text) > 0)
@@ -54,7 +51,6 @@ struct direct_align direct_align(int file)
     struct stat about;
     size_t block = 0;
     int sector = 0;
-
     if (!stated_by_statx(file, &align))
         return align;
     if (!fstat(file, &about)) {

@@ -17,7 +17,6 @@ void bench_engine_names(enum bench_workload workload, char names[BENCH_NAMES])
     *names = '\0';
     for (size_t index = 0; index < NR_ENGINES; index++) {
         size_t length = strlen(names);
-
         if (engines[index]->workload == workload)
             snprintf(names + length, BENCH_NAMES - length, "%s%s", length ? ", " : "", engines[index]->name);
     }

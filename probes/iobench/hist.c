@@ -4,13 +4,11 @@
 
 static unsigned bucket_of(uint64_t value)
 {
-    unsigned power;
-
     if (value < PARTS)
         return (unsigned)value;
     if (value >> HIST_TOP)
         return HIST_BUCKETS - 1;
-    power = 63 - (unsigned)__builtin_clzll(value);
+    unsigned power = 63 - (unsigned)__builtin_clzll(value);
     return ((power - HIST_BITS) << HIST_BITS) + (unsigned)(value >> (power - HIST_BITS));
 }
 
@@ -43,6 +41,5 @@ void hist_merge(struct hist *into, const struct hist *from)
 uint64_t hist_bound(unsigned bucket)
 {
     unsigned power = bucket >> HIST_BITS;
-
     return power ? (uint64_t)(PARTS + bucket % PARTS) << (power - 1) : bucket;
 }

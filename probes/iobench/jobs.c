@@ -11,10 +11,8 @@
 static int which(const char *option, const char *text, const char *const *words, int count)
 {
     char list[128] = "";
-
     for (int index = 0; index < count; index++) {
         size_t length = strlen(list);
-
         if (!strcasecmp(words[index], text))
             return index;
         snprintf(list + length, sizeof list - length, "%s%s", index ? ", " : "", words[index]);
@@ -27,7 +25,6 @@ static bool numbers(const char *text, char between, int64_t *into, int count)
 {
     for (int index = 0; index < count; index++) {
         char *end;
-
         errno = 0;
         if (!isdigit((unsigned char)*text))
             return false;
@@ -45,7 +42,6 @@ static int make_access(struct file_job *job, const struct arguments *arguments)
     static const enum file_access access[] = {ACCESS_WRITE,  ACCESS_WRITE, ACCESS_READ, ACCESS_READ,
                                               ACCESS_APPEND, ACCESS_MIXED, ACCESS_MIXED};
     int index = which("rw", arguments->rw ? arguments->rw : "write", words, 7);
-
     if (index < 0)
         return -1;
     job->access = access[index];
@@ -56,11 +52,9 @@ static int make_access(struct file_job *job, const struct arguments *arguments)
 static int make_range(struct file_job *job, const char *text)
 {
     const char *word = text;
-
     job->mode.range_flags = 0;
     for (;;) {
         size_t length = strcspn(word, ",:"), index = 0;
-
         while (index < MODE_RANGE_FLAGS && (strlen(mode_range_flags[index].word) != length ||
                                             strncmp(mode_range_flags[index].word, word, length) != 0))
             index++;
@@ -82,7 +76,6 @@ static int make_range(struct file_job *job, const char *text)
 static int make_after(struct file_job *job, const struct arguments *arguments)
 {
     int64_t fsync = arguments->fsync, fdatasync = arguments->fdatasync;
-
     if ((fsync != 0) + (fdatasync != 0) + (arguments->sync_file_range != NULL) > 1)
         return print_error("--fsync, --fdatasync and --sync_file_range: give one of them");
     if (fsync || fdatasync) {
@@ -115,7 +108,6 @@ static int make_engine(struct bench_job *job, const struct arguments *arguments)
     struct file_mode *mode = &job->file.mode;
     const char *name = !arguments->ioengine && mode->mapped ? "mmap" : arguments->ioengine;
     char names[BENCH_NAMES];
-
     job->engine = bench_engine_find(job->workload, name);
     if (!job->engine) {
         bench_engine_names(job->workload, names);
@@ -130,7 +122,6 @@ static int make_engine(struct bench_job *job, const struct arguments *arguments)
 static int make_mode(struct file_job *job, const struct arguments *arguments)
 {
     static const int sync_flags[] = {0, O_SYNC, O_DSYNC};
-
     job->after_every = 1;
     if (arguments->mode)
         return make_named_mode(job, arguments);
@@ -151,7 +142,6 @@ static int64_t named_bytes(const char *path)
 {
     int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* O_NONBLOCK: it may be a pipe without a writer */
     int64_t bytes = file < 0 ? -1 : lseek(file, 0, SEEK_END);
-
     if (bytes < 0)
         print_error("--filename %s: cannot be read (%s)", path, strerror(errno));
     close_file(file);
@@ -161,7 +151,6 @@ static int64_t named_bytes(const char *path)
 static int make_size(struct bench_job *job)
 {
     int64_t files = job->shared ? 1 : job->threads;
-
     if (was_given(&job->file.size))
         return 0;
     if (job->filename)
@@ -188,7 +177,6 @@ static int make_file(struct bench_job *job, const struct arguments *arguments)
 static int check_checkpoint(const char *text)
 {
     int64_t every;
-
     if (!strcmp(text, "auto") || !strcmp(text, "none") || (numbers(text, 0, &every, 1) && every > 0))
         return 0;
     return print_error("--checkpoint %s: expected auto, none, or after how many transactions", text);
@@ -202,7 +190,6 @@ static int make_sqlite(struct bench_job *job, const struct arguments *arguments)
     int op = which("sqlite-op", arguments->sqlite_op ? arguments->sqlite_op : "insert", ops, 5);
     int journal = which("journal-mode", arguments->journal_mode ? arguments->journal_mode : "TRUNCATE", journals, 6);
     int sync = which("synchronous", arguments->synchronous ? arguments->synchronous : "FULL", sqlite_synchronous, 4);
-
     if (op < 0 || journal < 0 || sync < 0 || check_checkpoint(sqlite->checkpoint))
         return -1;
     if (!numbers(arguments->mix ? arguments->mix : "1:1:1:1", ':', sqlite->mix, 4))
@@ -219,7 +206,6 @@ static int make_postmark(struct bench_job *job, const struct arguments *argument
 {
     struct postmark_job *postmark = &job->postmark;
     int64_t sizes[2];
-
     if (!numbers(arguments->file_size ? arguments->file_size : "500:10000", ':', sizes, 2))
         return print_error("--file-size %s: expected LOW:HIGH in bytes", arguments->file_size);
     postmark->least = sizes[0];
@@ -234,7 +220,6 @@ static int make_postmark(struct bench_job *job, const struct arguments *argument
 static void make_workers(struct bench_job *job, const struct arguments *arguments)
 {
     static const enum cache_state caches[] = {CACHE_COLD, CACHE_WARM, CACHE_UNKNOWN};
-
     job->processes = !arguments->thread;
     job->shared |= job->filename && job->threads > 1;
     job->think_ns = arguments->thinktime_us * NS_PER_US;

@@ -6,16 +6,12 @@
 static int write_whole(const struct bench_job *job, int file, const char *path, uint32_t worker)
 {
     struct payload payload;
-    char *buffer = malloc(FILL_BYTES);
+    char *buffer = grow(NULL, FILL_BYTES, 1);
     int64_t left = job->file.size;
-    int result = payload_open(&payload, FILL_BYTES, (unsigned)job->compress, (unsigned)job->dedupe, job->seed,
-                              RNG_LAYOUT, worker);
-
-    if (result < 0 || !buffer)
-        result = print_error("no memory for the payload");
+    int result = 0;
+    payload_open(&payload, FILL_BYTES, (unsigned)job->compress, (unsigned)job->dedupe, job->seed, RNG_LAYOUT, worker);
     while (result == 0 && left > 0 && !bench_stopping()) {
         size_t bytes = (size_t)(left < FILL_BYTES ? left : FILL_BYTES);
-
         payload_fill(&payload, buffer, bytes);
         if (write_all(file, buffer, bytes) < 0)
             result = print_error("%s: %s; it cannot be written as a whole", path, strerror(errno));
@@ -37,7 +33,6 @@ static bool is_whole(const struct bench_job *job, int file, const struct stat *a
 static int lay_out(const struct bench_job *job, int file, const char *path, uint32_t worker)
 {
     struct stat about;
-
     if (fstat(file, &about) < 0)
         return print_error("%s: %s", path, strerror(errno));
     if (job->file.layout == LAYOUT_WRITTEN && is_whole(job, file, &about))
@@ -54,11 +49,9 @@ static int lay_out(const struct bench_job *job, int file, const char *path, uint
 int files_lay_out(const struct bench_job *job, const char *path, uint32_t worker)
 {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int result;
-
     if (file < 0)
         return print_error("%s: %s; the run's file cannot be made", path, strerror(errno));
-    result = lay_out(job, file, path, worker);
+    int result = lay_out(job, file, path, worker);
     if (fsync(file) < 0 && result == 0)
         result = print_error("%s: %s; it does not reach its device", path, strerror(errno));
     close(file);

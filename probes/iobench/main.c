@@ -11,7 +11,6 @@ static void show(const struct bench_run *run, double share, double rate, bool is
     bool terminal = isatty(STDERR_FILENO);
     double repeats = (double)run->job->repeats;
     int percent = (int)((run->repeat + share) / repeats * 100), last = (int)((run->repeat + 1) / repeats * 100);
-
     if (is_quiet || (terminal ? is_done : !is_done && (percent <= shown_percent || percent >= last)))
         return;
     shown_percent = percent;
@@ -40,11 +39,9 @@ static int report(struct output *output, const struct bench_result *result)
 {
     const struct bench_plan *plan = output->plan;
     bool valid = !result->run->invalid[0];
-    int failed;
-
     if (valid)
         show(result->run, 1, result->iops, true);
-    failed = plan->dry_run ? 0 : result_print(stdout, result);
+    int failed = plan->dry_run ? 0 : result_print(stdout, result);
     if (plan->record && !output->record && !(output->record = record_open_held(plan->record, &bench_probe)))
         return -1;
     if (output->record)
@@ -61,7 +58,6 @@ static int measure_once(struct output *output, int32_t repeat)
     struct storage storage = {0};
     struct bench_result result = {.point = (int32_t)plan->point, .run_id = output->run_id, .storage = &storage};
     int failed = 0;
-
     if (!run)
         return -1;
     if (plan->dry_run) {
@@ -93,7 +89,6 @@ static int check(const struct bench_job *job)
 static void add_word(FILE *out, const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_";
-
     if (*word && !word[strspn(word, plain)]) {
         fputs(word, out);
         return;
@@ -110,17 +105,14 @@ static void add_word(FILE *out, const char *word)
 /* Join the words in one line, quoted for a shell where necessary (freed by the caller). */
 static char *shell_join(int count, char **words)
 {
-    char *line = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&line, &bytes);
-
-    for (int index = 0; out && index < count; index++) {
+    struct contents line;
+    FILE *out = memory_open(&line);
+    for (int index = 0; index < count; index++) {
         fputs(index ? " " : "", out);
         add_word(out, words[index]);
     }
-    if (!out || fclose(out))
-        exit(-print_error("no memory for the command line"));
-    return line;
+    memory_close(out);
+    return line.data;
 }
 
 /* Measure until the first failure: results after a failure are not reliable. */
@@ -128,7 +120,6 @@ static int run(const struct bench_plan *plan, int argc, char **argv)
 {
     struct output output = {.plan = plan, .command = shell_join(argc, argv)};
     int failed = (!plan->dry_run && check(&plan->job)) || workers_catch_signals() ? -1 : 0;
-
     is_quiet = plan->quiet;
     snprintf(output.run_id, sizeof output.run_id, "%016" PRIx64 "-%x-%x", (uint64_t)clock_now(CLOCK_REALTIME),
              (unsigned)getpid(), (unsigned)plan->point);
@@ -144,11 +135,9 @@ static int print_version(void)
 {
     struct sqlite_library library;
     char sqlite[BENCH_VERSIONS];
-    int failed;
-
     if (sqlite_library_open(&library, NULL))
         return -1;
-    failed = sqlite_library_describe(&library, sqlite, sizeof sqlite);
+    int failed = sqlite_library_describe(&library, sqlite, sizeof sqlite);
     sqlite_library_close(&library);
     return failed || printf("iobench %s\nSQLite %s\n", PROBE_VERSION, sqlite) < 0 ? -1 : 0;
 }
@@ -168,7 +157,6 @@ int main(int argc, char **argv)
 {
     struct bench_plan plan;
     int failed = plan_parse(&plan, argc, argv);
-
     if (!failed)
         failed = act(&plan, argc, argv);
     if (fflush(stdout) || ferror(stdout))

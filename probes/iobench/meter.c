@@ -14,7 +14,6 @@ static int64_t nanoseconds(struct timeval time)
 void usage_of_thread(struct usage *usage)
 {
     struct rusage found;
-
     getrusage(RUSAGE_THREAD, &found); /* can only fail for invalid arguments */
     *usage = (struct usage){.user_ns = nanoseconds(found.ru_utime),
                             .system_ns = nanoseconds(found.ru_stime),
@@ -24,21 +23,16 @@ void usage_of_thread(struct usage *usage)
                             .minor_faults = found.ru_minflt};
 }
 
-struct usage usage_since(const struct usage *now, const struct usage *then)
+void usage_add(struct usage *sum, const struct usage *usage, int64_t factor)
 {
-    return (struct usage){.user_ns = now->user_ns - then->user_ns,
-                          .system_ns = now->system_ns - then->system_ns,
-                          .ctx_voluntary = now->ctx_voluntary - then->ctx_voluntary,
-                          .ctx_involuntary = now->ctx_involuntary - then->ctx_involuntary,
-                          .major_faults = now->major_faults - then->major_faults,
-                          .minor_faults = now->minor_faults - then->minor_faults};
+    for (size_t index = 0; index < USAGE_COUNTERS; index++)
+        ((int64_t *)sum)[index] += factor * ((const int64_t *)usage)[index];
 }
 
 /* Return the number after `key` in a text of the kernel, or -1 if the key is missing. */
 static int64_t number_of(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
-
     return found ? strtoll(found + strlen(key), NULL, 10) : -1;
 }
 
@@ -52,7 +46,6 @@ static int64_t since(int64_t now, int64_t then)
 void process_io_read(struct process_io *io)
 {
     char text[512];
-
     *io = (struct process_io){-1, -1};
     if (procfs_read("/proc/self/io", text, sizeof text) < 0)
         return;
@@ -75,7 +68,6 @@ static void read_cpus(struct system_usage *usage)
     int64_t tick_ns = 1000000000 / sysconf(_SC_CLK_TCK), times[NR_CPU] = {0};
     char text[256];
     int found;
-
     if (procfs_read("/proc/stat", text, sizeof text) < 0)
         return;
     found =
@@ -113,7 +105,6 @@ static void take_disk(const char *text, struct system_usage *usage)
 {
     int64_t fields[NR_DISK];
     char *rest = NULL;
-
     for (int index = 0; index < NR_DISK; index++, text = rest) {
         fields[index] = strtoll(text, &rest, 10);
         if (rest == text)
@@ -132,13 +123,11 @@ static void read_disk(const struct storage *storage, struct system_usage *usage)
 {
     struct contents file;
     char *after = NULL;
-
     if (!storage->device[0] || file_read(AT_FDCWD, "/proc/diskstats", &file) < 0)
         return;
     for (char *line = strtok_r(file.data, "\n", &after); line; line = strtok_r(NULL, "\n", &after)) {
         unsigned int major_number, minor_number;
         int name = 0, end = 0;
-
         if (sscanf(line, "%u %u %n%*s%n", &major_number, &minor_number, &name, &end) == 2 && end &&
             major_number == major(storage->dev) && minor_number == minor(storage->dev))
             take_disk(line + end, usage);
@@ -149,11 +138,9 @@ static void read_disk(const struct storage *storage, struct system_usage *usage)
 static void read_pressure(struct system_usage *usage)
 {
     char text[256];
-    const char *full;
-
     if (procfs_read("/proc/pressure/io", text, sizeof text) < 0)
         return;
-    full = strstr(text, "\nfull");
+    const char *full = strstr(text, "\nfull");
     usage->pressure_some_ns = scaled(number_of(text, "total="), 1000);
     usage->pressure_full_ns = scaled(full ? number_of(full, "total=") : -1, 1000);
 }
@@ -161,7 +148,6 @@ static void read_pressure(struct system_usage *usage)
 static void read_lifetime(const struct storage *storage, struct system_usage *usage)
 {
     char path[160], text[32];
-
     snprintf(path, sizeof path, "/sys/fs/%s/%s/lifetime_write_kbytes", storage->filesystem, storage->device);
     if (storage->device[0] && procfs_line(path, text, sizeof text) > 0)
         usage->filesystem_write_bytes = strtoll(text, NULL, 10) * 1024;
@@ -170,7 +156,6 @@ static void read_lifetime(const struct storage *storage, struct system_usage *us
 void system_usage_read(const struct storage *storage, struct system_usage *usage)
 {
     struct process_io io;
-
     memset(usage, -1, sizeof *usage);
     read_cpus(usage);
     read_disk(storage, usage);
@@ -184,7 +169,6 @@ void system_usage_read(const struct storage *storage, struct system_usage *usage
 struct system_usage system_usage_since(const struct system_usage *now, const struct system_usage *then)
 {
     struct system_usage usage;
-
     for (size_t index = 0; index < SYSTEM_COUNTERS; index++)
         ((int64_t *)&usage)[index] = since(((const int64_t *)now)[index], ((const int64_t *)then)[index]);
     return usage;

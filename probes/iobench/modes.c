@@ -39,7 +39,6 @@ static int find(const struct file_mode *mode)
 {
     for (int index = 0; index < NR_MODES; index++) {
         const struct file_mode *known = &modes[index].mode;
-
         if (known->mapped == mode->mapped && known->open_flags == mode->open_flags &&
             known->write_flags == mode->write_flags && known->after == mode->after &&
             known->range_flags == mode->range_flags)
@@ -61,7 +60,6 @@ bool mode_by_name(const char *name, struct file_mode *mode)
 static void add_word(char name[MODE_NAME], const char *word)
 {
     size_t length = strlen(name);
-
     snprintf(name + length, MODE_NAME - length, "%s%s", length ? "+" : "", word);
 }
 
@@ -79,7 +77,6 @@ static void add_after(char name[MODE_NAME], const struct file_mode *mode)
 {
     bool of_mapping = mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC;
     struct file_mode alone = {.mapped = of_mapping, .after = mode->after};
-
     if (mode->after == AFTER_NONE)
         return;
     if (mode->after == AFTER_RANGE)
@@ -91,7 +88,6 @@ static void add_after(char name[MODE_NAME], const struct file_mode *mode)
 void mode_name(const struct file_mode *mode, const struct bench_engine *engine, char name[MODE_NAME])
 {
     int known = find(mode);
-
     *name = '\0';
     if (engine->mode_word)
         add_word(name, engine->mode_word);

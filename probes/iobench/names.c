@@ -31,7 +31,6 @@ static const char *file_test(const struct file_job *job)
         [ACCESS_APPEND] = {"append", "append"},
         [ACCESS_MIXED] = {"seq_mixed", "rand_mixed"},
     };
-
     return tests[job->access][job->random];
 }
 
@@ -42,7 +41,6 @@ static const char *sqlite_test(const struct sqlite_job *job)
         [SQLITE_OP_DELETE] = "sqlite_delete", [SQLITE_OP_SELECT] = "sqlite_select",
         [SQLITE_OP_MIXED] = "sqlite_mixed",
     };
-
     return tests[job->op];
 }
 

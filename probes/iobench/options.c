@@ -174,7 +174,6 @@ static const struct opts options = {"[file|sqlite|postmark] [OPTION...]", about,
 bool was_given(const void *into)
 {
     size_t index = 0;
-
     while (table[index].into != into)
         index++;
     return given[index];
@@ -184,7 +183,6 @@ bool was_given(const void *into)
 static int check_workload(void)
 {
     const char *whose = EVERY;
-
     for (size_t index = 0; index < options.count; index++) {
         if (table[index].kind == OPT_HEADING)
             whose = table[index].name;
@@ -214,7 +212,6 @@ static int take_workload(char **argv)
 static int take_words(int argc, char **argv)
 {
     int first, skipped = take_workload(argv);
-
     if (skipped < 0)
         return -1;
     first = opts_parse(&options, argc - skipped, argv + skipped);
@@ -243,7 +240,6 @@ int plan_parse(struct bench_plan *parsed, int argc, char **argv)
 int plan_help(FILE *out)
 {
     char names[BENCH_NAMES];
-
     bench_engine_names(BENCH_FILE, names);
     return opts_help(out, &options, "iobench") || fprintf(out, "\nEngines: %s.\n", names) < 0 ? -1 : 0;
 }

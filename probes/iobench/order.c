@@ -17,7 +17,6 @@ static int make(struct order *order, uint64_t nr_records)
 static void swap(uint64_t *one, uint64_t *other)
 {
     uint64_t kept = *one;
-
     *one = *other;
     *other = kept;
 }
@@ -32,7 +31,6 @@ static void shuffle(struct order *order, struct rng *rng)
 static uint64_t staying(uint64_t nr_records, unsigned overlap)
 {
     uint64_t stay = nr_records - (nr_records / 100 * overlap + nr_records % 100 * overlap / 100);
-
     return stay ? stay : 1;
 }
 
@@ -41,7 +39,6 @@ int order_random(struct order *order, uint64_t nr_records, unsigned overlap, uin
 {
     uint64_t stay = staying(nr_records, overlap);
     struct rng rng;
-
     if (make(order, nr_records))
         return -1;
     rng_seed(&rng, seed, rng_stream(use, worker));
@@ -67,7 +64,6 @@ int order_mobibench(struct order *order, uint64_t nr_records, unsigned overlap)
     static const uint64_t key[] = {0x12345, 0x23456, 0x34567, 0x45678};
     uint64_t stay = staying(nr_records, overlap);
     struct mt64 mt;
-
     if (make(order, nr_records))
         return -1;
     mt64_seed_array(&mt, key, sizeof key / sizeof *key);

@@ -1,48 +1,31 @@
 #include "iobench/bench.h"
 
 #include <ftw.h>
-#include <linux/fs.h>
 #include <sys/file.h>
-#include <sys/statvfs.h>
 
 static bool only_read(const struct bench_job *job)
 {
     return job->workload == BENCH_FILE && job->file.access == ACCESS_READ;
 }
 
-/* -- directory or device of a run
- * ----------------------------------------------------------------------------------- */
-
-/* Open a device with O_EXCL. This fails if it is mounted or used by device-mapper, and keeps both from using it until
- * it is closed. */
-static int claim_device(struct bench_run *run)
-{
-    const struct bench_job *job = run->job;
-
-    run->held = open(job->filename, (only_read(job) ? O_RDONLY : O_RDWR) | O_EXCL | O_CLOEXEC);
-    if (run->held >= 0)
-        return 0;
-    if (errno == EBUSY)
-        return print_error("%s is mounted or held by another device; unmount it first", job->filename);
-    return print_error("%s: %s", job->filename, strerror(errno));
-}
+/* -- the directory or device of a run ------------------------------------------------------------------------------ */
 
 static int take_file(struct bench_run *run)
 {
     struct stat about;
-
     if (stat(run->job->filename, &about) < 0)
         return print_error("%s: %s; --filename names a file or device that is there", run->job->filename,
                            strerror(errno));
     if (S_ISBLK(about.st_mode) != run->job->raw)
         return print_error("%s has become another file since the options were checked", run->job->filename);
-    return S_ISBLK(about.st_mode) ? claim_device(run) : 0;
+    if (S_ISBLK(about.st_mode))
+        run->held = device_claim(run->job->filename, only_read(run->job) ? O_RDONLY : O_RDWR);
+    return S_ISBLK(about.st_mode) && run->held < 0 ? -1 : 0;
 }
 
 static int make_parent(struct bench_run *run)
 {
     const char *directory = run->job->directory;
-
     if (mkdir(directory, 0777) == 0)
         run->made_parent = true;
     else if (errno != EEXIST)
@@ -54,7 +37,6 @@ static int make_own(struct bench_run *run)
 {
     int length = snprintf(run->directory, sizeof run->directory, "%s/%s", run->job->directory,
                           run->job->keep ? "iobench-kept" : "iobench-XXXXXX");
-
     errno = ENAMETOOLONG;
     if (length >= (int)sizeof run->directory ||
         (run->job->keep ? mkdir(run->directory, 0700) < 0 && errno != EEXIST : !mkdtemp(run->directory))) {
@@ -70,7 +52,6 @@ static int make_own(struct bench_run *run)
 static int hold_own(struct bench_run *run)
 {
     struct stat about;
-
     run->held = open(run->directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (run->held < 0 || fstat(run->held, &about) < 0)
         return print_error("%s: %s", run->directory, strerror(errno));
@@ -109,7 +90,6 @@ static int remove_tree(const struct bench_run *run, const char *name)
 {
     char *path = path_in(run->held, name);
     int result;
-
     do {
         some_removed = false;
         result = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
@@ -127,14 +107,12 @@ int files_remove(const struct bench_run *run, const char *name)
 static int remove_own(struct bench_run *run)
 {
     int result = remove_tree(run, ".");
-
     return rmdir(run->directory) < 0 || result < 0 ? -1 : 0;
 }
 
 int files_leave(struct bench_run *run)
 {
     int result = 0;
-
     if (run->directory[0] && !run->job->keep && remove_own(run) < 0)
         result = print_error("%s: %s; remove it yourself", run->directory, strerror(errno));
     close_file(run->held);
@@ -144,22 +122,6 @@ int files_leave(struct bench_run *run)
     return result;
 }
 
-int files_room(const char *directory, int64_t bytes)
-{
-    struct statvfs filesystem;
-    int64_t room, wanted;
-
-    if (statvfs(directory, &filesystem) < 0)
-        return print_error("%s: %s; its free space cannot be read", directory, strerror(errno));
-    room = (int64_t)filesystem.f_bavail * (int64_t)filesystem.f_frsize;
-    if (__builtin_add_overflow(bytes, bytes / 20, &wanted))
-        wanted = INT64_MAX;
-    if (wanted <= room)
-        return 0;
-    return print_error("%s: %" PRId64 " bytes are free, but the run needs %" PRId64 "; ask for less, or make room",
-                       directory, room, wanted);
-}
-
 /* -- a file ------------------------------------------------------------------------------------------------------- */
 
 int files_path(const struct bench_run *run, int32_t worker, char *path, size_t size)
@@ -167,31 +129,17 @@ int files_path(const struct bench_run *run, int32_t worker, char *path, size_t s
     const struct bench_job *job = run->job;
     int length = job->filename ? snprintf(path, size, "%s", job->filename)
                                : snprintf(path, size, "%s/test.dat%d", run->directory, job->shared ? 0 : worker);
-
     return length < 0 || (size_t)length >= size ? -1 : 0;
-}
-
-static int64_t size_of(int file)
-{
-    struct stat about;
-    uint64_t bytes;
-
-    if (fstat(file, &about) < 0)
-        return -1;
-    if (!S_ISBLK(about.st_mode))
-        return about.st_size;
-    return ioctl(file, BLKGETSIZE64, &bytes) < 0 ? -1 : (int64_t)bytes;
 }
 
 int files_open(const struct bench_job *job, const char *path, int flags, const char **why)
 {
     int access = job->filename && only_read(job) ? O_RDONLY : O_RDWR;
     int file = open(path, access | flags | O_CLOEXEC | (job->filename ? 0 : O_NOFOLLOW));
-
     *why = "it cannot be opened";
     if (file < 0)
         return -1;
-    if (job->file.layout == LAYOUT_EMPTY || size_of(file) >= job->file.size)
+    if (job->file.layout == LAYOUT_EMPTY || lseek(file, 0, SEEK_END) >= job->file.size)
         return file;
     *why = "it is smaller than --size";
     close(file);

@@ -27,7 +27,6 @@ static void on_bus_error(int number)
 static void announce(struct hand *hand, enum phase phase)
 {
     ssize_t written;
-
     atomic_store_explicit(&hand->phase, phase, memory_order_release);
     do
         written = write(hand->spawn->news[1], "", 1);
@@ -38,7 +37,6 @@ static void wait_at_gate(const struct spawn *spawn)
 {
     char byte;
     ssize_t got;
-
     do
         got = read(spawn->gate[0], &byte, 1);
     while (got < 0 && errno == EINTR);
@@ -48,7 +46,6 @@ static void wait_for_start(const struct bench_run *run)
 {
     int64_t wake_ns = run->start_ns - AWAKE_NS;
     struct timespec wake = {.tv_sec = wake_ns / (1000 * MILLISECOND_NS), .tv_nsec = wake_ns % (1000 * MILLISECOND_NS)};
-
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL) == EINTR)
         ;
     while (clock_now(CLOCK_MONOTONIC) < run->start_ns)
@@ -57,26 +54,21 @@ static void wait_for_start(const struct bench_run *run)
 
 static int work_guarded(struct bench_worker *worker)
 {
-    int result;
-
     if (sigsetjmp(rescue, 1)) {
         can_rescue = 0;
         return bench_fail(worker, EIO,
                           "a page of the mapped file cannot be read or has no room on the device (SIGBUS)");
     }
     can_rescue = 1;
-    result = worker->run->job->engine->work(worker);
+    int result = worker->run->job->engine->work(worker);
     can_rescue = 0;
     return result;
 }
 
 static int open_worker(struct bench_worker *worker, const struct bench_engine *engine)
 {
-    if (engine->state_bytes) {
-        worker->state = calloc(1, engine->state_bytes);
-        if (!worker->state)
-            return bench_fail(worker, ENOMEM, "no memory");
-    }
+    if (engine->state_bytes)
+        worker->state = zeroed(1, engine->state_bytes);
     return engine->open(worker);
 }
 
@@ -95,7 +87,6 @@ static void serve(struct hand *hand)
     struct bench_worker *worker = hand->worker;
     const struct bench_engine *engine = worker->run->job->engine;
     int opened, worked = 0;
-
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
     opened = open_worker(worker, engine);
     if (opened < 0)
@@ -134,7 +125,6 @@ static void process_main(struct hand *hand, pid_t parent)
 static int start_process(struct hand *hand)
 {
     pid_t parent = getpid(), child = fork();
-
     if (child < 0)
         return errno;
     if (!child)
@@ -147,7 +137,6 @@ static int start_thread(struct hand *hand)
 {
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
-
     if (error)
         return error;
     error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -162,12 +151,10 @@ static int start_all(struct spawn *spawn)
 {
     sigset_t signals, before;
     int error = 0;
-
     command_end_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     for (int32_t index = 0; index < spawn->run->nr_workers && !error; index++) {
         struct hand *hand = &spawn->hands[index];
-
         hand->spawn = spawn;
         hand->worker = &spawn->run->workers[index];
         error = spawn->run->job->processes ? start_process(hand) : start_thread(hand);
@@ -180,7 +167,6 @@ static int start_all(struct spawn *spawn)
 static int nr_running(const struct spawn *spawn)
 {
     int running = 0;
-
     while (running < spawn->run->nr_workers && spawn->hands[running].running)
         running++;
     return running;
@@ -189,18 +175,14 @@ static int nr_running(const struct spawn *spawn)
 int spawn_start(struct spawn *spawn, struct bench_run *run)
 {
     struct sigaction action = {.sa_handler = on_bus_error};
-    int error;
-
     spawn->run = run;
     spawn->news[0] = spawn->news[1] = spawn->gate[0] = spawn->gate[1] = -1;
-    if (pipe2(spawn->news, O_CLOEXEC | O_NONBLOCK) < 0)
-        return print_error("no pipe for workers: %s", strerror(errno));
-    if (pipe2(spawn->gate, O_CLOEXEC) < 0)
+    if (pipe2(spawn->news, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(spawn->gate, O_CLOEXEC) < 0)
         return print_error("no pipe for workers: %s", strerror(errno));
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
     files_allow_most(); /* every worker has some */
-    error = start_all(spawn);
+    int error = start_all(spawn);
     return error ? print_error("only %d of %d workers can be started: %s; ask for fewer", nr_running(spawn),
                                run->nr_workers, strerror(error))
                  : 0;
@@ -230,10 +212,8 @@ static void bury_dead(struct spawn *spawn, int flags)
 {
     int status;
     pid_t process;
-
     while ((process = waitpid(-1, &status, flags)) > 0 || (process < 0 && errno == EINTR)) {
         struct hand *hand = hand_of(spawn, process);
-
         if (process > 0 && hand)
             bury(hand, status);
     }
@@ -243,7 +223,6 @@ static bool all_reached(const struct spawn *spawn, enum phase phase)
 {
     for (int32_t index = 0; index < spawn->run->nr_workers; index++) {
         const struct hand *hand = &spawn->hands[index];
-
         if (hand->running && atomic_load_explicit(&hand->phase, memory_order_acquire) < (int)phase)
             return false;
     }
@@ -253,7 +232,6 @@ static bool all_reached(const struct spawn *spawn, enum phase phase)
 static void drain_news(const struct spawn *spawn)
 {
     char bytes[BENCH_WORKERS];
-
     while (read(spawn->news[0], bytes, sizeof bytes) > 0)
         ;
 }
@@ -262,7 +240,6 @@ bool spawn_wait(struct spawn *spawn, enum phase phase, int64_t until_ns)
 {
     struct pollfd news = {.fd = spawn->news[0], .events = POLLIN};
     int64_t wait_ns = until_ns - clock_now(CLOCK_MONOTONIC);
-
     if (all_reached(spawn, phase))
         return true;
     if (wait_ns > 100 * MILLISECOND_NS)

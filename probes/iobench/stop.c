@@ -15,7 +15,6 @@ int workers_catch_signals(void)
     struct sigaction action = {.sa_handler = stop};
     sigset_t ends;
     void *memory = mmap(NULL, sizeof *stopping, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
     if (memory == MAP_FAILED)
         return print_error("no memory for signals: %s", strerror(errno));
     stopping = memory;

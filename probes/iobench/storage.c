@@ -14,7 +14,6 @@ static int upper_of(const struct mount *mount, char *path, size_t size)
     static const char key[] = "upperdir=";
     const char *found = strstr(mount->options, key);
     struct stat about;
-
     if (!found)
         return -1;
     found += strlen(key);
@@ -29,7 +28,6 @@ static dev_t device_below(const struct mount *mount)
     char path[4096];
     struct stat about;
     struct storage upper;
-
     if (!strcmp(mount->fs_type, "overlay") && upper_of(mount, path, sizeof path) == 0)
         return storage_of(path, &upper) < 0 ? 0 : upper.dev;
     if (mount->source[0] == '/' && stat(mount->source, &about) == 0 && S_ISBLK(about.st_mode))
@@ -40,15 +38,12 @@ static dev_t device_below(const struct mount *mount)
 static void name_device(struct storage *storage)
 {
     char link[64], target[4096];
-    const char *name;
-    ssize_t length;
-
     snprintf(link, sizeof link, "/sys/dev/block/%u:%u", major(storage->dev), minor(storage->dev));
-    length = readlink(link, target, sizeof target - 1);
+    ssize_t length = readlink(link, target, sizeof target - 1);
     if (length < 0)
         return;
     target[length] = '\0';
-    name = strrchr(target, '/');
+    const char *name = strrchr(target, '/');
     take_text(storage->device, sizeof storage->device, name ? name + 1 : target);
 }
 
@@ -56,11 +51,9 @@ static void name_device(struct storage *storage)
 static void find_model(struct storage *storage)
 {
     struct topology topology;
-    char *model;
-
     if (access("/sys/dev/block", R_OK) < 0 || access("/proc/self/mountinfo", R_OK) < 0 || topology_read(&topology) < 0)
         return;
-    model = topology_model(&topology, KERNEL_DEV(major(storage->dev), minor(storage->dev)));
+    char *model = topology_model(&topology, KERNEL_DEV(major(storage->dev), minor(storage->dev)));
     take_text(storage->model, sizeof storage->model, model ? model : "");
     free(model);
     topology_free(&topology);
@@ -77,7 +70,6 @@ static void take_mount(const struct mount *mount, struct storage *storage)
 static void take_place(int file, dev_t number, struct storage *storage)
 {
     struct mount mount = {0};
-
     storage->dev = major(number) ? number : 0;
     if (mounts_find(file, mounts_id(file, ""), &mount) < 0)
         return;
@@ -91,11 +83,10 @@ static void take_place(int file, dev_t number, struct storage *storage)
 static int open_place(const char *path)
 {
     int file = open(path, O_PATH | O_CLOEXEC);
-    char *parent, *slash;
-
+    char *slash;
     if (file >= 0 || errno != ENOENT)
         return file;
-    parent = format("%s%s", path[0] == '/' ? "" : "./", path);
+    char *parent = format("%s%s", path[0] == '/' ? "" : "./", path);
     for (slash = strrchr(parent, '/'); slash > parent && !slash[1]; slash = strrchr(parent, '/'))
         *slash = '\0';
     slash[slash == parent] = '\0';
@@ -108,11 +99,9 @@ int storage_of(const char *path, struct storage *storage)
 {
     struct stat about;
     int file = open_place(path);
-
     *storage = (struct storage){0};
     if (file < 0 || fstat(file, &about) < 0) {
         int error = errno;
-
         close_file(file);
         return print_error("%s: %s; give a path that is there", path, strerror(error));
     }

@@ -5,7 +5,6 @@
 int bench_invalidate(struct bench_run *run, const char *format, ...)
 {
     va_list arguments;
-
     if (run->invalid[0])
         return -1;
     va_start(arguments, format);
@@ -19,7 +18,6 @@ int workers_check_cache(struct bench_run *run)
 {
     const struct cache_found *found = &run->cache;
     enum cache_state requested = run->job->cache;
-
     if (requested == CACHE_UNKNOWN || requested == found->state || (found->state == CACHE_COLD && !found->bytes))
         return 0;
     if (found->resident_bytes < 0)
@@ -35,7 +33,6 @@ int workers_check_cache(struct bench_run *run)
 static int check_failures(struct bench_run *run)
 {
     int32_t first = -1, failed = 0;
-
     for (int32_t index = run->nr_workers; index-- > 0;) {
         if (run->workers[index].message[0]) {
             first = index;
@@ -53,7 +50,6 @@ static int check_failures(struct bench_run *run)
 static int check_worker(struct bench_run *run, const struct bench_worker *worker)
 {
     int64_t done = worker->parts[PART_OP].ops;
-
     if (!run->job->warmup_ns && done != worker->begun)
         return bench_invalidate(run, "worker %d began %" PRId64 " operations, but finished %" PRId64, worker->index,
                                 worker->begun, done);
@@ -69,7 +65,6 @@ static int check_worker(struct bench_run *run, const struct bench_worker *worker
 int workers_check_work(struct bench_run *run)
 {
     int64_t ops = 0;
-
     if (check_failures(run) < 0)
         return -1;
     if (run->interrupted)

@@ -18,7 +18,6 @@ static int64_t sleep_until(const struct bench_run *run, int64_t until_ns, int64_
     while (now_ns < until_ns && !atomic_load_explicit(&run->stopping, memory_order_relaxed)) {
         int64_t wake_ns = until_ns - now_ns > LOOK_NS ? now_ns + LOOK_NS : until_ns;
         struct timespec wake = {.tv_sec = wake_ns / SECOND_NS, .tv_nsec = wake_ns % SECOND_NS};
-
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
         now_ns = clock_now(CLOCK_MONOTONIC);
     }
@@ -30,7 +29,6 @@ static int64_t sleep_until(const struct bench_run *run, int64_t until_ns, int64_
 static int64_t due(const struct bench_worker *worker, int64_t number)
 {
     int64_t rate = worker->job->rate;
-
     return worker->run->start_ns + number / rate * SECOND_NS + number % rate * SECOND_NS / rate;
 }
 
@@ -42,7 +40,6 @@ static int64_t next_due(const struct bench_worker *worker)
 static int64_t pause_to_think(struct bench_worker *worker, int64_t now_ns)
 {
     int64_t until_ns = now_ns + worker->job->think_ns, woken_ns;
-
     if (until_ns > worker->run->deadline_ns)
         until_ns = worker->run->deadline_ns;
     woken_ns = sleep_until(worker->run, until_ns, now_ns);
@@ -55,15 +52,13 @@ static int64_t pause_to_think(struct bench_worker *worker, int64_t now_ns)
  * operation. With a rate, the first interval counts from its begin, as the last one counts to its end. */
 static int64_t begin_measuring(struct bench_worker *worker)
 {
-    int64_t now_ns;
-
     worker->measuring = true;
     worker->limit = worker->ops_asked ? worker->begun + worker->ops_asked : INT64_MAX;
     worker->window_end_ns = worker->run->measure_ns;
     if (worker->job->processes)
         process_io_read(&worker->io);
     usage_of_thread(&worker->usage);
-    now_ns = clock_now(CLOCK_MONOTONIC);
+    int64_t now_ns = clock_now(CLOCK_MONOTONIC);
     worker->started_ns = worker->job->rate ? worker->run->measure_ns : now_ns;
     return now_ns;
 }
@@ -78,11 +73,9 @@ bool bench_next(struct bench_worker *worker, int64_t *due_ns)
 {
     const struct bench_run *run = worker->run;
     const struct bench_job *job = worker->job;
-    int64_t now_ns;
-
     if (worker->begun >= worker->limit || atomic_load_explicit(&run->stopping, memory_order_relaxed))
         return false;
-    now_ns = clock_now(CLOCK_MONOTONIC);
+    int64_t now_ns = clock_now(CLOCK_MONOTONIC);
     if (job->think_ns && worker->begun)
         now_ns = pause_to_think(worker, now_ns);
     if (job->rate) {
@@ -128,7 +121,6 @@ static void log_one(struct bench_worker *worker, enum bench_part part, int64_t f
 void bench_count(struct bench_worker *worker, enum bench_part part, int64_t from_ns, int64_t to_ns, int64_t bytes)
 {
     struct bench_tally *tally = &worker->parts[part];
-
     if (!worker->measuring)
         return;
     hist_add(&tally->latency_ns, (uint64_t)(to_ns - from_ns));
@@ -145,7 +137,6 @@ void bench_count(struct bench_worker *worker, enum bench_part part, int64_t from
 static int64_t await_interval(struct bench_worker *worker, int64_t now_ns)
 {
     int64_t end_ns = due(worker, worker->index + (worker->begun - 1) * worker->job->threads + 1);
-
     return sleep_until(worker->run, end_ns < worker->run->deadline_ns ? end_ns : worker->run->deadline_ns, now_ns);
 }
 
@@ -153,7 +144,6 @@ void worker_end(struct bench_worker *worker)
 {
     struct process_io io;
     struct usage usage;
-
     worker->ended_ns = clock_now(CLOCK_MONOTONIC);
     if (worker->job->rate && !worker->message[0])
         worker->ended_ns = await_interval(worker, worker->ended_ns);
@@ -162,7 +152,8 @@ void worker_end(struct bench_worker *worker)
         return;
     }
     usage_of_thread(&usage);
-    worker->usage = usage_since(&usage, &worker->usage);
+    usage_add(&usage, &worker->usage, -1);
+    worker->usage = usage;
     if (worker->job->processes) {
         process_io_read(&io);
         worker->io = process_io_since(&io, &worker->io);
@@ -183,7 +174,6 @@ void worker_died(struct bench_worker *worker)
 int bench_fail(struct bench_worker *worker, int error, const char *format, ...)
 {
     va_list arguments;
-
     atomic_store(&worker->run->stopping, true);
     if (worker->message[0])
         return -1;

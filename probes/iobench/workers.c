@@ -35,7 +35,6 @@ static int64_t room_for_windows(const struct bench_job *job)
 int workers_check(const struct bench_job *job)
 {
     int64_t room = room_for_windows(job);
-
     if (job->interval_ns && job->duration_ns / job->interval_ns >= room)
         return print_error(
             "--interval: --runtime has more than %" PRId64 " windows for each worker; ask for longer ones", room);
@@ -48,7 +47,6 @@ static int64_t memory_available(void)
     static const char key[] = "MemAvailable:";
     char text[512];
     const char *found = procfs_read("/proc/meminfo", text, sizeof text) < 0 ? NULL : strstr(text, key);
-
     return found ? strtoll(found + strlen(key), NULL, 10) * 1024 : 0;
 }
 
@@ -57,7 +55,6 @@ static int64_t memory_available(void)
 static int64_t room_for_log(const struct bench_job *job)
 {
     int64_t memory = memory_available() / 4;
-
     if (!job->log_ops)
         return 0;
     if (!memory || (!IS_64_BIT && memory > LOG_BYTES))
@@ -71,10 +68,8 @@ static void prepare_workers(struct workers *workers, int64_t windows, int64_t lo
     struct bench_tally *parts = (struct bench_tally *)(run->workers + run->nr_workers);
     struct bench_window *first = (struct bench_window *)(parts + run->nr_workers * NR_PARTS);
     struct bench_logged *log = (struct bench_logged *)(first + run->nr_workers * windows);
-
     for (int32_t index = 0; index < run->nr_workers; index++) {
         struct bench_worker *worker = &run->workers[index];
-
         *worker = (struct bench_worker){.run = run,
                                         .job = run->job,
                                         .index = index,
@@ -96,7 +91,6 @@ struct bench_run *workers_make(const struct bench_job *job, int32_t repeat)
     size_t bytes = sizeof(struct workers) + (size_t)job->threads * each;
     struct workers *workers =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
     if (workers == MAP_FAILED) {
         print_error("no memory for %" PRId64
                     " workers: %s; ask for fewer, or for fewer windows and no log of operations",
@@ -118,7 +112,6 @@ struct bench_run *workers_make(const struct bench_job *job, int32_t repeat)
 void workers_free(struct bench_run *run)
 {
     struct workers *workers = (struct workers *)run;
-
     munmap(workers, workers->bytes);
 }
 
@@ -156,7 +149,6 @@ static void show_progress(const struct bench_run *run, int64_t now_ns, workers_s
 {
     int64_t ops = 0, requested = 0;
     double share = 0;
-
     for (int32_t index = 0; index < run->nr_workers; index++) {
         ops += __atomic_load_n(&run->workers[index].parts[PART_OP].ops, __ATOMIC_RELAXED);
         requested += run->workers[index].ops_asked;
@@ -171,7 +163,6 @@ static void show_progress(const struct bench_run *run, int64_t now_ns, workers_s
 static void set_times(struct bench_run *run)
 {
     const struct bench_job *job = run->job;
-
     run->start_ns = clock_now(CLOCK_MONOTONIC) + HEAR_NS + run->nr_workers * HEAR_EACH_NS;
     run->measure_ns = run->start_ns + job->warmup_ns;
     run->deadline_ns = job->duration_ns ? run->measure_ns + job->duration_ns : INT64_MAX;
@@ -181,16 +172,13 @@ static void set_times(struct bench_run *run)
 static void watch(struct spawn *spawn, struct bench_run *run, const struct storage *storage, workers_show *show)
 {
     struct system_usage before, after;
-    int64_t shown_ns;
     bool read = !run->job->warmup_ns;
-
     system_usage_read(storage, &before);
     set_times(run);
-    shown_ns = run->start_ns;
+    int64_t shown_ns = run->start_ns;
     spawn_release(spawn, true);
     while (!spawn_wait(spawn, PHASE_ENDED, read ? INT64_MAX : run->measure_ns)) {
         int64_t now_ns = clock_now(CLOCK_MONOTONIC);
-
         pass_on(run);
         if (!read && now_ns >= run->measure_ns) {
             system_usage_read(storage, &before);
@@ -210,10 +198,8 @@ static void watch(struct spawn *spawn, struct bench_run *run, const struct stora
 static void measure_end(struct bench_run *run)
 {
     int64_t first_ns = INT64_MAX;
-
     for (int32_t index = 0; index < run->nr_workers; index++) {
         const struct bench_worker *worker = &run->workers[index];
-
         if (worker->measuring)
             first_ns = least(first_ns, worker->started_ns);
         if (worker->ended_ns > run->end_ns)
@@ -227,11 +213,9 @@ static void measure_end(struct bench_run *run)
 static void sum_process_io(struct bench_run *run)
 {
     struct system_usage *system = &run->system;
-
     system->process_read_bytes = system->process_write_bytes = 0;
     for (int32_t index = 0; index < run->nr_workers; index++) {
         const struct process_io *io = &run->workers[index].io;
-
         if (io->read_bytes < 0 || system->process_read_bytes < 0) {
             system->process_read_bytes = system->process_write_bytes = -1;
             return;
@@ -245,7 +229,6 @@ static int work(struct bench_run *run, const struct storage *storage, workers_sh
 {
     struct spawn *spawn = &((struct workers *)run)->spawn;
     bool started = spawn_start(spawn, run) == 0;
-
     if (!started) {
         take_last_error(run);
         atomic_store(&run->stopping, true);
@@ -268,7 +251,6 @@ static int work(struct bench_run *run, const struct storage *storage, workers_sh
 int workers_run(struct bench_run *run, const struct storage *storage, workers_show *show)
 {
     const struct bench_engine *engine = run->job->engine;
-
     if (files_enter(run) < 0)
         return take_last_error(run);
     if (load(run) == 0 && work(run, storage, show) == 0 && !run->interrupted && engine->verify &&

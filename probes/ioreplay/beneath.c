@@ -20,11 +20,11 @@ static int check_component(const char *name, size_t length)
     return length > NAME_MAX ? -ENAMETOOLONG : 0;
 }
 
-int beneath_check(const char *path)
+/* Return 0 if a path is valid, or else the error of every operation on it. */
+static int beneath_check(const char *path)
 {
     size_t length;
     int error;
-
     if (is_top(path))
         return 0;
     if (*path == '/')
@@ -45,7 +45,6 @@ static int open_whole(int directory, const char *path, int flags)
 {
     struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags), .resolve = PLAIN};
     long opened;
-
     do {
         opened = syscall(SYS_openat2, directory, path, &how, sizeof how);
     } while (opened < 0 && errno == EINTR);
@@ -60,7 +59,6 @@ static int64_t mount_of(int fd)
 {
     struct file_handle handle = {.handle_bytes = 0};
     int mount = -1;
-
     if (name_to_handle_at(fd, "", &handle, &mount, AT_EMPTY_PATH) < 0 && errno != EOVERFLOW)
         mount = -1;
     return mount >= 0 ? mount : mounts_id(fd, "");
@@ -75,7 +73,6 @@ static bool is_here(const struct beneath *beneath, int fd, const struct stat *ab
 static int step(const struct beneath *beneath, int from, const char *name, struct stat *about)
 {
     int node = openat(from, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
-
     if (node < 0)
         return -errno;
     if (fstat(node, about) < 0)
@@ -100,20 +97,17 @@ static int walk(const struct beneath *beneath, const char *path, size_t length, 
 {
     const char *end = path + length;
     int from = beneath->directory;
-
     while (path < end) {
         struct stat about = {0};
         char name[NAME_MAX + 1] = {0};
         size_t part = strcspn(path, "/");
         bool last = path + part >= end;
-        int node, error;
-
         memcpy(name, path, part);
-        node = step(beneath, from, name, &about);
+        int node = step(beneath, from, name, &about);
         beneath_release(beneath, from);
         if (node < 0)
             return node;
-        error = check_kind(&about, link && last, directory || !last);
+        int error = check_kind(&about, link && last, directory || !last);
         if (error) {
             close(node);
             return error;
@@ -129,7 +123,6 @@ static int walk(const struct beneath *beneath, const char *path, size_t length, 
 void beneath_begin(struct beneath *beneath, int directory, dev_t device)
 {
     int node = open_whole(directory, ".", 0);
-
     *beneath = (struct beneath){directory, node < 0, device, mount_of(directory)};
     close_file(node);
 }
@@ -137,7 +130,6 @@ void beneath_begin(struct beneath *beneath, int directory, dev_t device)
 int beneath_find(const struct beneath *beneath, const char *path, bool link)
 {
     int error = beneath_check(path);
-
     if (error)
         return error;
     if (is_top(path))
@@ -150,7 +142,6 @@ int beneath_find(const struct beneath *beneath, const char *path, bool link)
 static int find_directory(const struct beneath *beneath, const char *path, size_t length)
 {
     char copy[PATH_MAX];
-
     if (beneath->walks)
         return walk(beneath, path, length, false, true);
     memcpy(copy, path, length);
@@ -162,7 +153,6 @@ int beneath_parent(const struct beneath *beneath, const char *path, const char *
 {
     const char *slash = strrchr(path, '/');
     int error = beneath_check(path);
-
     if (error)
         return error;
     if (is_top(path))

@@ -18,9 +18,6 @@ struct beneath {
     int64_t mount; /* of the directory, for walks; -1: not reported by the kernel, so the device is compared instead */
 };
 
-/* Return 0 if a path is valid, or else the error of every operation on it. */
-int beneath_check(const char *path);
-
 /* Choose between openat2 and a walk. If the mount is unknown, a walk enters bind mounts of the same filesystem. */
 void beneath_begin(struct beneath *beneath, int directory, dev_t device);
 

@@ -12,7 +12,6 @@ static int64_t or_zero(int64_t number)
 static int64_t do_open(const struct replay_place *place, const struct replay_operation *operation)
 {
     int flags = replay_open_flags(or_zero(operation->flags)), file;
-
     if (place->target)
         file = replay_target_open(place->target, flags);
     else
@@ -24,14 +23,12 @@ static int64_t do_open(const struct replay_place *place, const struct replay_ope
 static int64_t do_dup(const struct replay_place *place, const struct replay_operation *operation, int file)
 {
     int made = fcntl(file, F_DUPFD_CLOEXEC, 0);
-
     return made < 0 ? -errno : replay_descriptors_open(place->descriptors, operation->descriptor2, made);
 }
 
 static int64_t do_fallocate(const struct replay_place *place, const struct replay_operation *operation, int file)
 {
     int64_t flags = or_zero(operation->flags);
-
     if (place->target && place->target->is_device && (flags & FALLOC_FL_PUNCH_HOLE))
         return replay_target_discard(file, operation->offset_bytes, operation->bytes);
     return or_errno(fallocate(file, (int)flags, operation->offset_bytes, operation->bytes));
@@ -41,7 +38,6 @@ static int64_t do_getdents(const struct replay_operation *operation, int file)
 {
     char entries[32768];
     bool fits = operation->bytes > 0 && operation->bytes < (int64_t)sizeof entries;
-
     return or_errno(syscall(SYS_getdents64, file, entries, fits ? (size_t)operation->bytes : sizeof entries));
 }
 
@@ -53,7 +49,6 @@ static int64_t do_to_file(const struct replay_place *place, const struct replay_
     int64_t offset = or_zero(operation->offset_bytes), bytes = or_zero(operation->bytes);
     struct statfs filesystem;
     struct stat about;
-
     switch (operation->call) {
     case CALL_DUP:
         return do_dup(place, operation, file);
@@ -113,7 +108,6 @@ static int64_t copy(const struct replay_operation *operation, int from, int to)
     off_t *at2 = operation->offset2_bytes == RECORD_NULL_INT64 ? NULL : &offset2;
     size_t bytes = (size_t)replay_moves_bytes(operation);
     unsigned int flags = (unsigned int)or_zero(operation->flags);
-
     switch (operation->call) {
     case CALL_SENDFILE:
         return or_errno(sendfile(to, from, at, bytes));
@@ -130,11 +124,9 @@ static int64_t do_copy(const struct replay_place *place, const struct replay_buf
 {
     struct replay_descriptors *descriptors = place->descriptors;
     int64_t result;
-    int to;
-
     if (operation->descriptor2 == REPLAY_NONE)
         return replay_transfer(buffer, operation, from, false, operation->offset_bytes);
-    to = replay_descriptors_use(descriptors, operation->descriptor2);
+    int to = replay_descriptors_use(descriptors, operation->descriptor2);
     if (to < 0)
         return to;
     result =
@@ -174,16 +166,13 @@ int64_t replay_do(const struct replay_place *place, const struct replay_buffer *
                   const struct replay_operation *operation)
 {
     const struct replay_shape *shape = &replay_shapes[operation->call];
-    int64_t result;
-    int file;
-
     if (shape->descriptor == UNUSED || shape->descriptor == NUMBER || operation->descriptor == REPLAY_NONE)
         return do_without_file(place, buffer, operation);
-    file = replay_descriptors_use(place->descriptors, operation->descriptor);
+    int file = replay_descriptors_use(place->descriptors, operation->descriptor);
     if (file < 0)
         return file;
-    result = shape->moves == MOVES_BOTH ? do_copy(place, buffer, operation, file)
-                                        : do_to_file(place, buffer, operation, file);
+    int64_t result = shape->moves == MOVES_BOTH ? do_copy(place, buffer, operation, file)
+                                                : do_to_file(place, buffer, operation, file);
     replay_descriptors_unuse(place->descriptors, operation->descriptor);
     return result;
 }

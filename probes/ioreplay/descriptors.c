@@ -20,7 +20,6 @@ struct replay_descriptors {
 struct replay_descriptors *replay_descriptors_make(uint32_t count)
 {
     struct replay_descriptors *made = zeroed(1, sizeof *made + (size_t)count * sizeof *made->items);
-
     made->count = count;
     return made;
 }
@@ -37,7 +36,6 @@ int replay_descriptors_open(struct replay_descriptors *descriptors, int32_t numb
 {
     struct descriptor *item = number < 0 ? NULL : &descriptors->items[number];
     int unused = 0;
-
     if (!item || !atomic_compare_exchange_strong(&item->users, &unused, BEING_OPENED)) {
         close(file);
         return item ? -EBUSY : 0;
@@ -52,7 +50,6 @@ int replay_descriptors_open(struct replay_descriptors *descriptors, int32_t numb
 static int leave(struct descriptor *item)
 {
     int file = item->file;
-
     if (atomic_fetch_sub(&item->users, 1) != 1)
         return 0;
     return close(file) ? -errno : 0;
@@ -71,7 +68,6 @@ int replay_descriptors_use(struct replay_descriptors *descriptors, int32_t numbe
 {
     struct descriptor *item = number < 0 ? NULL : &descriptors->items[number];
     int users = item ? atomic_load(&item->users) : 0;
-
     while (users > 0)
         if (atomic_compare_exchange_weak(&item->users, &users, users + 1))
             return join(item);
@@ -85,14 +81,11 @@ void replay_descriptors_unuse(struct replay_descriptors *descriptors, int32_t nu
 
 int replay_descriptors_close(struct replay_descriptors *descriptors, int32_t number)
 {
-    struct descriptor *item;
-    bool first;
     int closed, file = replay_descriptors_use(descriptors, number);
-
     if (file < 0)
         return file;
-    item = &descriptors->items[number];
-    first = !atomic_exchange(&item->closed, true);
+    struct descriptor *item = &descriptors->items[number];
+    bool first = !atomic_exchange(&item->closed, true);
     if (first)
         leave(item);
     closed = leave(item);

@@ -28,7 +28,6 @@ static bool is_entry(const struct dirent *entry)
 static int open_entry(const struct sandbox *sandbox, const char *name)
 {
     int error = sandbox_chmod(sandbox, name, 0700);
-
     return error ? error : sandbox_open(sandbox, name, O_RDONLY | O_DIRECTORY | O_LARGEFILE, 0);
 }
 
@@ -37,10 +36,8 @@ static int move_permitted(const struct emptying *emptying, int from, const char 
 {
     struct beneath here = emptying->sandbox->beneath;
     char number[12];
-    int node;
-
     here.directory = from;
-    node = beneath_find(&here, name, false);
+    int node = beneath_find(&here, name, false);
     if (node < 0)
         return node;
     snprintf(number, sizeof number, "%d", node);
@@ -54,17 +51,14 @@ static int move_permitted(const struct emptying *emptying, int from, const char 
 static int move_up(struct emptying *emptying, int from, const char *name)
 {
     char new_name[32];
-    int error;
-
     snprintf(new_name, sizeof new_name, ".removed-%" PRIu64, emptying->moved++);
-    error = renameat(from, name, emptying->sandbox->beneath.directory, new_name) < 0 ? -errno : 0;
+    int error = renameat(from, name, emptying->sandbox->beneath.directory, new_name) < 0 ? -errno : 0;
     return error == -EACCES ? move_permitted(emptying, from, name, new_name) : error;
 }
 
 static void empty_entry(struct emptying *emptying, int directory, const char *name)
 {
     int error = unlinkat(directory, name, 0) < 0 ? -errno : 0;
-
     if (error == -EISDIR || error == -EPERM)
         error = move_up(emptying, directory, name);
     if (error)
@@ -77,7 +71,6 @@ static void empty_entry(struct emptying *emptying, int directory, const char *na
 static void empty_directory(struct emptying *emptying, int descriptor, const char *name)
 {
     DIR *entries = fdopendir(descriptor);
-
     if (!entries) {
         keep_in_mind(emptying, name, errno);
         close(descriptor);
@@ -94,7 +87,6 @@ static void remove_directory(struct emptying *emptying, const char *name)
 {
     bool stays = emptying->sandbox->has_lost_and_found && !strcmp(name, LOST_AND_FOUND);
     int descriptor = open_entry(emptying->sandbox, name);
-
     if (descriptor >= 0)
         empty_directory(emptying, descriptor, name);
     if (stays)
@@ -121,7 +113,6 @@ int sandbox_empty(const struct sandbox *sandbox)
     struct emptying emptying = {.sandbox = sandbox};
     int again = openat(sandbox->beneath.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = again < 0 ? NULL : fdopendir(again);
-
     if (!entries) {
         close_file(again);
         return print_error("%s: %s; remove its contents yourself", sandbox->shown, strerror(errno));

@@ -6,10 +6,7 @@
 void replay_filling_open(struct replay_filling *filling, int64_t all, replay_show *show)
 {
     *filling = (struct replay_filling){.chunk = grow(NULL, CHUNK_BYTES, 1), .all = all, .show = show};
-    if (payload_open(&filling->payload, CHUNK_BYTES, 0, 0, SEED, RNG_LAYOUT, 0)) {
-        print_error("no memory for the contents of files");
-        exit(1);
-    }
+    payload_open(&filling->payload, CHUNK_BYTES, 0, 0, SEED, RNG_LAYOUT, 0);
 }
 
 void replay_filling_close(struct replay_filling *filling)
@@ -22,7 +19,6 @@ int replay_fill(struct replay_filling *filling, int file, int64_t bytes)
 {
     do {
         size_t chunk = bytes < CHUNK_BYTES ? (size_t)bytes : CHUNK_BYTES;
-
         payload_fill(&filling->payload, filling->chunk, chunk);
         if (write_all(file, filling->chunk, chunk))
             return -errno;

@@ -47,7 +47,6 @@ static void show(int64_t done, int64_t all, const char *what)
 {
     bool terminal = isatty(STDERR_FILENO);
     int percent = all > 0 ? (int)((double)done * 100 / (double)all) : 100;
-
     if (!terminal && percent == shown_percent)
         return;
     shown_percent = percent;
@@ -71,7 +70,6 @@ static bool show_files(int64_t done, int64_t all)
 static void show_operations(int64_t done, int64_t all)
 {
     char what[64];
-
     snprintf(what, sizeof what, "%" PRId64 "/%" PRId64 " operations", done, all);
     show(done, all, what);
 }
@@ -85,7 +83,6 @@ static struct sandbox *sandbox; /* NULL: a target instead */
 static int enter(const struct command *command)
 {
     int failed;
-
     if (command->target) {
         failed = replay_target_enter(&target, command->target, command->allowed, run.program, show_files);
     } else {
@@ -103,7 +100,6 @@ static int enter(const struct command *command)
 static int leave(bool keep)
 {
     int failed = replay_target_leave(&target, keep);
-
     replay_mappings_free(run.place.mappings);
     replay_descriptors_free(run.place.descriptors);
     return sandbox && sandbox_leave(sandbox, keep) ? -1 : failed;
@@ -112,7 +108,6 @@ static int leave(bool keep)
 static int32_t is_cold(void)
 {
     struct cache_found cache = {0};
-
     if (sandbox)
         return sandbox_is_cold(sandbox, run.program);
     if (target.is_device)
@@ -126,7 +121,6 @@ static int replay_in(const struct replay_plan *plan, struct record *record)
     int file = sandbox ? sandbox->beneath.directory : target.file, failed;
     struct mount mount = {0};
     struct replay_report report = {.run = &run, .cold = is_cold()};
-
     snprintf(report.run_id, sizeof report.run_id, "%016" PRIx64 "-%x", (uint64_t)clock_now(CLOCK_REALTIME),
              (unsigned)getpid());
     mounts_find(file, mounts_id(file, ""), &mount);
@@ -149,15 +143,13 @@ static int replay_in(const struct replay_plan *plan, struct record *record)
 static int replay(const struct command *command, const struct replay_plan *plan)
 {
     struct record *record = NULL;
-    int failed;
-
     replay_stop_prepare();
     run.mode = (enum replay_mode)command->mode;
     run.scale_ppm = command->scale_ppm;
     replay_run_make(&run);
     if (command->record && !(record = record_open(command->record, &replay_probe)))
         return -1;
-    failed = enter(command) || replay_in(plan, record) ? -1 : 0;
+    int failed = enter(command) || replay_in(plan, record) ? -1 : 0;
     if (leave(command->keep))
         failed = -1;
     return record && record_close(record) ? -1 : failed;
@@ -169,15 +161,13 @@ static int replay(const struct command *command, const struct replay_plan *plan)
 static int take_scale(struct command *command)
 {
     char *end = NULL;
-    double scale;
-
     if (!command->scale && command->mode == REPLAY_SCALED)
         return print_error("--mode scaled needs --scale X: how many times as fast as recorded");
     if (!command->scale)
         return 0;
     if (command->mode != REPLAY_SCALED)
         return print_error("--scale needs --mode scaled");
-    scale = strtod(command->scale, &end);
+    double scale = strtod(command->scale, &end);
     if (end == command->scale || *end || !(scale >= 0.001 && scale <= 1e6))
         return print_error("--scale %s: expected a number from 0.001 to 1000000", command->scale);
     command->scale_ppm = (int64_t)(scale * 1e6 + 0.5);
@@ -213,7 +203,6 @@ static int check_place(const struct command *command, const struct replay_progra
 static int act(const struct command *command, const struct replay_program *program)
 {
     struct replay_plan plan;
-
     replay_plan_make(&plan, program);
     if (command->dry_run)
         return replay_plan_print(stdout, &plan, program, command->program);
@@ -226,7 +215,6 @@ static int act(const struct command *command, const struct replay_program *progr
 static int load_and_act(struct command *command, char **operands)
 {
     static struct replay_program program;
-
     return take_operands(command, operands) || replay_load(command->program, &program) ? -1 : act(command, &program);
 }
 
@@ -252,7 +240,6 @@ int main(int argc, char **argv)
     };
     const struct opts opts = {"[OPTION...] PROGRAM DIRECTORY", about, more, table, sizeof table / sizeof *table, NULL};
     int first = opts_parse(&opts, argc, argv), failed;
-
     if (first < 0)
         return 1;
     if (command.help)

@@ -32,7 +32,6 @@ static _Thread_local sigjmp_buf *volatile resume;
 static void handle(int number)
 {
     sigset_t handled;
-
     if (!resume) {
         signal(number, SIG_DFL);
         return;
@@ -46,7 +45,6 @@ static void handle(int number)
 static void catch_bus_errors(void)
 {
     struct sigaction action = {.sa_handler = handle};
-
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
 }
@@ -69,7 +67,6 @@ static void fill(char *memory, int64_t bytes, const char *data, size_t size)
 static int64_t reach(char *memory, int64_t bytes, int64_t page, const char *data, size_t size)
 {
     sigjmp_buf here;
-
     if (sigsetjmp(here, 0)) {
         resume = NULL;
         return -EFAULT;
@@ -91,7 +88,6 @@ static int64_t reach(char *memory, int64_t bytes, int64_t page, const char *data
 static struct mapping *find(const struct mapped *mapped, int64_t offset, int64_t bytes)
 {
     struct mapping *mapping = mapped->first;
-
     while (mapping && (offset < mapping->offset || offset - mapping->offset > mapping->bytes ||
                        bytes > mapping->bytes - (offset - mapping->offset)))
         mapping = mapping->next;
@@ -119,7 +115,6 @@ static int protection_of(const struct replay_operation *operation)
 static int map_flags(int64_t generic)
 {
     int flags = (int)generic & (MAP_SHARED | MAP_PRIVATE | MAP_POPULATE | MAP_NONBLOCK | MAP_NORESERVE);
-
     return generic & MAP_LOCKED ? flags | MAP_POPULATE : flags;
 }
 
@@ -127,7 +122,6 @@ static int map(const struct replay_mappings *mappings, const struct replay_opera
                struct mapping *made)
 {
     int flags = operation->flags == RECORD_NULL_INT64 ? MAP_SHARED : map_flags(operation->flags);
-
     made->protection = protection_of(operation);
     made->offset = operation->offset_bytes;
     made->bytes = to_pages(mappings, operation->bytes);
@@ -141,11 +135,9 @@ int replay_mappings_map(struct replay_mappings *mappings, const struct replay_op
 {
     struct mapped *mapped = mappings->items[operation->descriptor];
     struct mapping *made = malloc(sizeof *made);
-    int error;
-
     if (!made)
         return -ENOMEM;
-    error = map(mappings, operation, file, made);
+    int error = map(mappings, operation, file, made);
     if (error) {
         free(made);
         return error;
@@ -160,7 +152,6 @@ int replay_mappings_map(struct replay_mappings *mappings, const struct replay_op
 static void remove_from(struct mapped *mapped, struct mapping *mapping)
 {
     struct mapping **link = &mapped->first;
-
     while (*link != mapping)
         link = &(*link)->next;
     *link = mapping->next;
@@ -171,10 +162,8 @@ static void remove_from(struct mapped *mapped, struct mapping *mapping)
 static int cut(struct mapped *mapped, struct mapping *mapping, int64_t skip, int64_t bytes, struct mapping *rest)
 {
     int64_t behind = mapping->bytes - skip - bytes;
-
     if (munmap(mapping->memory + skip, (size_t)bytes)) {
         int error = errno;
-
         free(rest);
         return -error;
     }
@@ -210,7 +199,6 @@ static int unmap(const struct replay_mappings *mappings, struct mapped *mapped, 
 {
     int64_t bytes = to_pages(mappings, operation->bytes), skip = skip_of(mappings, mapping, operation);
     struct mapping *rest = bytes < 0 ? NULL : malloc(sizeof *rest);
-
     if (!rest)
         return bytes < 0 ? -EINVAL : -ENOMEM;
     return cut(mapped, mapping, skip, least(bytes, mapping->bytes - skip), rest);
@@ -221,7 +209,6 @@ static int sync_part(const struct replay_mappings *mappings, const struct mappin
 {
     int64_t skip = skip_of(mappings, mapping, operation);
     int flags = operation->flags == RECORD_NULL_INT64 ? MS_SYNC : (int)operation->flags;
-
     return msync(mapping->memory + skip, (size_t)least(operation->bytes, mapping->bytes - skip), flags) ? -errno : 0;
 }
 
@@ -231,7 +218,6 @@ static int64_t do_within(const struct replay_mappings *mappings, struct mapped *
     bool accesses = operation->call == CALL_MAPPED_READ || operation->call == CALL_MAPPED_WRITE;
     const char *data = operation->call == CALL_MAPPED_WRITE ? buffer->memory : NULL;
     struct mapping *mapping = find(mapped, operation->offset_bytes, accesses ? operation->bytes : 1);
-
     if (!mapping)
         return -EINVAL;
     if (operation->call == CALL_MUNMAP)
@@ -248,8 +234,6 @@ int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct 
                            const struct replay_buffer *buffer)
 {
     struct mapped *mapped = mappings->items[operation->descriptor];
-    int64_t result;
-
     if (operation->bytes == 0 && replay_shapes[operation->call].moves)
         return 0;
     if (!mapped)
@@ -258,7 +242,7 @@ int64_t replay_mappings_do(const struct replay_mappings *mappings, const struct 
         pthread_rwlock_wrlock(&mapped->lock);
     else
         pthread_rwlock_rdlock(&mapped->lock);
-    result = do_within(mappings, mapped, operation, buffer);
+    int64_t result = do_within(mappings, mapped, operation, buffer);
     pthread_rwlock_unlock(&mapped->lock);
     return result;
 }
@@ -269,12 +253,10 @@ struct replay_mappings *replay_mappings_make(const struct replay_program *progra
 {
     struct replay_mappings *mappings =
         zeroed(1, sizeof *mappings + (size_t)program->nr_descriptors * sizeof *mappings->items);
-
     mappings->page = sysconf(_SC_PAGESIZE);
     mappings->count = program->nr_descriptors;
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
-
         if (operation->call == CALL_MMAP && !mappings->items[operation->descriptor]) {
             mappings->items[operation->descriptor] = zeroed(1, sizeof(struct mapped));
             pthread_rwlock_init(&mappings->items[operation->descriptor]->lock, NULL);

@@ -26,7 +26,6 @@ bool replay_order_ready(struct replay_order *order, uint32_t operation)
 void replay_order_sleep(struct replay_order *order, uint32_t operation)
 {
     uint32_t seen = atomic_fetch_or(&order->pending[operation], SLEEPS) | SLEEPS;
-
     if (seen != SLEEPS)
         syscall(SYS_futex, &order->pending[operation], FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
@@ -35,7 +34,6 @@ void replay_order_ended(struct replay_order *order, uint32_t operation)
 {
     for (uint32_t index = order->first[operation]; index < order->first[operation + 1]; index++) {
         atomic_uint *pending = &order->pending[order->dependencies[index].operation];
-
         if (atomic_fetch_sub(pending, 1) == (SLEEPS | 1))
             syscall(SYS_futex, pending, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }

@@ -27,7 +27,6 @@ struct number {
 static struct number number(int descriptor)
 {
     struct number number;
-
     snprintf(number.text, sizeof number.text, "%d", descriptor);
     return number;
 }
@@ -42,7 +41,6 @@ mode_t replay_mode(const struct replay_operation *operation, mode_t otherwise)
 static int check_kind(int node, int flags)
 {
     struct stat about;
-
     if (fstat(node, &about) < 0)
         return -errno;
     if (S_ISDIR(about.st_mode))
@@ -53,7 +51,6 @@ static int check_kind(int node, int flags)
 static int open_node(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
 {
     int node = beneath_find(&sandbox->beneath, path, false), result;
-
     if (node < 0)
         return node;
     result = check_kind(node, flags);
@@ -70,7 +67,6 @@ static int open_new(const struct sandbox *sandbox, const char *path, int flags, 
 {
     const char *name;
     int parent = beneath_parent(&sandbox->beneath, path, &name), opened;
-
     if (parent < 0)
         return parent == -EBUSY ? -EISDIR : parent;
     opened = openat(parent, name, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & PERMISSIONS);
@@ -82,7 +78,6 @@ static int open_new(const struct sandbox *sandbox, const char *path, int flags, 
 int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mode_t mode)
 {
     int opened = -EEXIST;
-
     if (flags & ~(OPENING | O_CREAT | O_EXCL | O_NOFOLLOW))
         return -EINVAL;
     if (flags & O_PATH || !(flags & O_CREAT))
@@ -103,7 +98,6 @@ int sandbox_open(const struct sandbox *sandbox, const char *path, int flags, mod
 static int can_access(const struct sandbox *sandbox, int node, int mode)
 {
     int result = (int)syscall(SYS_faccessat2, node, "", mode, AT_EMPTY_PATH);
-
     return result < 0 && errno == ENOSYS ? faccessat(sandbox->descriptors, number(node).text, mode, 0) : result;
 }
 
@@ -112,7 +106,6 @@ static int64_t read_link(int node, int64_t bytes)
 {
     char target[PATH_MAX];
     int64_t length = or_errno(readlinkat(node, "", target, bytes > 0 && bytes < PATH_MAX ? (size_t)bytes : PATH_MAX));
-
     return length == -ENOENT ? -EINVAL : length;
 }
 
@@ -120,7 +113,6 @@ static int64_t read_link(int node, int64_t bytes)
 static int64_t do_stat(int node, bool link)
 {
     struct stat about;
-
     if (fstat(node, &about) < 0)
         return -errno;
     return !link && S_ISLNK(about.st_mode) ? -ELOOP : 0;
@@ -130,7 +122,6 @@ static int64_t truncate_file(const struct sandbox *sandbox, const char *path, in
 {
     int file = sandbox_open(sandbox, path, O_WRONLY, 0);
     int64_t result = file < 0 ? file : or_errno(ftruncate(file, length));
-
     close_file(file);
     return result;
 }
@@ -140,11 +131,9 @@ static int64_t link_node(const struct sandbox *sandbox, int node, const char *pa
 {
     const char *name;
     int parent = beneath_parent(&sandbox->beneath, path, &name);
-    int64_t result;
-
     if (parent < 0)
         return parent == -EBUSY ? -EEXIST : parent;
-    result = or_errno(linkat(sandbox->descriptors, number(node).text, parent, name, AT_SYMLINK_FOLLOW));
+    int64_t result = or_errno(linkat(sandbox->descriptors, number(node).text, parent, name, AT_SYMLINK_FOLLOW));
     beneath_release(&sandbox->beneath, parent);
     return result;
 }
@@ -154,7 +143,6 @@ static int64_t call_on_node(const struct sandbox *sandbox, const struct replay_o
                             const char *path2)
 {
     struct statfs filesystem;
-
     switch (operation->call) {
     case CALL_STAT:
     case CALL_LSTAT:
@@ -181,7 +169,6 @@ static int64_t call_with_file(const struct sandbox *sandbox, const struct replay
     int node =
         operation->call == CALL_CHMOD && !strcmp(path, ".") ? -EPERM : beneath_find(&sandbox->beneath, path, link);
     int64_t result = node < 0 ? node : call_on_node(sandbox, operation, node, path2);
-
     close_file(node);
     return result;
 }
@@ -189,14 +176,12 @@ static int64_t call_with_file(const struct sandbox *sandbox, const struct replay
 int sandbox_chmod(const struct sandbox *sandbox, const char *path, mode_t mode)
 {
     const struct replay_operation operation = {.call = CALL_CHMOD, .mode = (int32_t)mode};
-
     return (int)call_with_file(sandbox, &operation, path, NULL);
 }
 
 int sandbox_fchmod(const struct sandbox *sandbox, int descriptor, mode_t mode)
 {
     struct stat about;
-
     if (fstat(descriptor, &about) < 0)
         return -errno;
     if (about.st_dev == sandbox->about.st_dev && about.st_ino == sandbox->about.st_ino)
@@ -213,7 +198,6 @@ static int64_t call_with_name(const struct sandbox *sandbox, const struct replay
     const char *name;
     int parent = beneath_parent(&sandbox->beneath, path, &name);
     int64_t result;
-
     if (parent < 0)
         return parent == -EBUSY && !removes ? -EEXIST : parent;
     if (removes)
@@ -231,11 +215,9 @@ static int64_t rename_file(const struct sandbox *sandbox, const char *path, cons
 {
     const char *name, *name2;
     int parent = flags & ~RENAMING ? -EINVAL : beneath_parent(&sandbox->beneath, path, &name), parent2;
-    int64_t result;
-
     if (parent < 0)
         return parent;
-    result = parent2 = beneath_parent(&sandbox->beneath, path2, &name2);
+    int64_t result = parent2 = beneath_parent(&sandbox->beneath, path2, &name2);
     if (parent2 >= 0) {
         result = or_errno(flags ? (int)syscall(SYS_renameat2, parent, name, parent2, name2, flags)
                                 : renameat(parent, name, parent2, name2));
@@ -250,7 +232,6 @@ int64_t sandbox_do(const struct sandbox *sandbox, const struct replay_program *p
 {
     const char *path = program->strings[operation->path];
     const char *path2 = operation->path2 == REPLAY_NONE ? NULL : program->strings[operation->path2];
-
     switch (operation->call) {
     case CALL_TRUNCATE:
         return truncate_file(sandbox, path, operation->bytes);

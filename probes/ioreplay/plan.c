@@ -14,10 +14,8 @@
 static int64_t most_open(const struct replay_program *program)
 {
     int64_t open_now = 0, most = 0;
-
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
-
         open_now += operation->call == CALL_OPEN && operation->descriptor != REPLAY_NONE;
         open_now += operation->call == CALL_DUP && operation->descriptor2 != REPLAY_NONE;
         open_now -= operation->call == CALL_CLOSE;
@@ -40,7 +38,6 @@ int replay_plan_allow_descriptors(const struct replay_plan *plan, uint32_t nr_th
     rlim_t needed = (rlim_t)plan->descriptors + OTHER_DESCRIPTORS;
     rlim_t wanted = needed + (rlim_t)nr_threads * CALL_DESCRIPTORS;
     struct rlimit limit;
-
     /* Raise the soft limit, and as root also the hard limit. */
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_max >= wanted || setrlimit(RLIMIT_NOFILE, &(struct rlimit){wanted, wanted}) < 0)

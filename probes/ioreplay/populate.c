@@ -27,7 +27,6 @@ static int fail(const struct populating *populating, const struct replay_file *f
 static int64_t rounded(int64_t bytes, int64_t block)
 {
     int64_t up;
-
     return __builtin_add_overflow(bytes, block - 1, &up) ? INT64_MAX : up / block * block;
 }
 
@@ -35,7 +34,6 @@ static int64_t rounded(int64_t bytes, int64_t block)
 static bool allocates(const struct replay_operation *operation)
 {
     int64_t flags = operation->flags == RECORD_NULL_INT64 ? 0 : operation->flags;
-
     return operation->call == CALL_FALLOCATE && operation->failed != 1 &&
            !(flags & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
 }
@@ -44,47 +42,33 @@ static bool allocates(const struct replay_operation *operation)
 static int64_t largest_allocation(const struct replay_program *program)
 {
     int64_t largest = 0;
-
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
-
         if (allocates(operation) && operation->bytes > largest)
             largest = operation->bytes;
     }
     return largest;
 }
 
-/* Return the bytes of all files at the start, of the largest allocation, and a block for every other name. */
-static int64_t room_needed(const struct populating *populating, int64_t block)
-{
-    const struct replay_program *program = populating->program;
-    int64_t needed = largest_allocation(program);
-
-    for (uint32_t index = 0; index < program->nr_files; index++)
-        needed = replay_sum(needed, replay_is_file(&program->files[index])
-                                        ? rounded(replay_file_bytes(&program->files[index]), block)
-                                        : block);
-    return replay_sum(needed, needed / 20);
-}
-
-/* Filesystems without a limit of files report a limit of 0. */
+/* Check the free space for all files at the start, the largest allocation, and a block for every other name.
+ * Filesystems without a limit of files report a limit of 0. */
 static int check_room(const struct populating *populating)
 {
+    const struct replay_program *program = populating->program;
+    const struct sandbox *sandbox = populating->sandbox;
+    int64_t needed = largest_allocation(program);
     struct statvfs about;
-    int64_t needed, room;
-
-    if (fstatvfs(populating->sandbox->beneath.directory, &about) < 0)
-        return print_error("%s: %s; its free space cannot be read", populating->sandbox->shown, strerror(errno));
-    needed = room_needed(populating, (int64_t)about.f_frsize);
-    room = (int64_t)about.f_bavail * (int64_t)about.f_frsize;
-    if (needed > room)
-        return print_error("%s: %" PRId64 " bytes are free, but the program's files need %" PRId64 "; make room",
-                           populating->sandbox->shown, room, needed);
-    if (about.f_files && populating->program->nr_files > about.f_favail)
+    if (fstatvfs(sandbox->beneath.directory, &about) < 0)
+        return print_error("%s: %s; its free space cannot be read", sandbox->shown, strerror(errno));
+    for (uint32_t index = 0; index < program->nr_files; index++)
+        needed = replay_sum(needed, replay_is_file(&program->files[index])
+                                        ? rounded(replay_file_bytes(&program->files[index]), (int64_t)about.f_frsize)
+                                        : (int64_t)about.f_frsize);
+    if (about.f_files && program->nr_files > about.f_favail)
         return print_error("%s: %" PRIu64 " more files can be made, but the program needs %" PRIu32
                            "; remove some of the filesystem",
-                           populating->sandbox->shown, (uint64_t)about.f_favail, populating->program->nr_files);
-    return 0;
+                           sandbox->shown, (uint64_t)about.f_favail, program->nr_files);
+    return files_room(sandbox->beneath.directory, sandbox->shown, needed);
 }
 
 /* -- creating files --------------------------------------------------------------------------------------------- */
@@ -93,7 +77,6 @@ static int make_file(struct populating *populating, const struct replay_file *fi
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_LARGEFILE;
     int descriptor = sandbox_open(populating->sandbox, path_of(populating, file), flags, 0600), result;
-
     if (descriptor < 0)
         return fail(populating, file, "it cannot be made", descriptor);
     result = replay_fill(&populating->filling, descriptor, replay_file_bytes(file));
@@ -104,8 +87,6 @@ static int make_file(struct populating *populating, const struct replay_file *fi
 static int make_name(const struct populating *populating, const struct replay_file *file)
 {
     struct replay_operation make = {.call = CALL_MKDIR, .path = file->path, .path2 = file->target, .mode = 0700};
-    int64_t error;
-
     if (file->kind == KIND_DIRECTORY && !strcmp(path_of(populating, file), "."))
         return 0;
     make.flags = RECORD_NULL_INT64;
@@ -116,7 +97,7 @@ static int make_name(const struct populating *populating, const struct replay_fi
         make.path = populating->program->files[file->first].path;
         make.path2 = file->path;
     }
-    error = sandbox_do(populating->sandbox, populating->program, &make);
+    int64_t error = sandbox_do(populating->sandbox, populating->program, &make);
     return error < 0 ? fail(populating, file, "it cannot be made", (int)error) : 0;
 }
 
@@ -124,7 +105,6 @@ static int make_all(struct populating *populating)
 {
     for (uint32_t index = 0; index < populating->program->nr_files; index++) {
         const struct replay_file *file = &populating->program->files[index];
-
         if ((replay_is_file(file) ? make_file(populating, file) : make_name(populating, file)) < 0)
             return -1;
     }
@@ -143,7 +123,6 @@ static int sync_all(const struct populating *populating)
 static int drop(const struct populating *populating, const struct replay_file *file)
 {
     int descriptor = sandbox_open(populating->sandbox, path_of(populating, file), O_RDONLY | O_LARGEFILE, 0);
-
     if (descriptor < 0)
         return fail(populating, file, "it cannot be opened", descriptor);
     posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
@@ -154,11 +133,9 @@ static int drop(const struct populating *populating, const struct replay_file *f
 static int give_mode(const struct populating *populating, const struct replay_file *file)
 {
     const char *path = path_of(populating, file);
-    int error;
-
     if (file->mode == RECORD_NULL_INT32 || file->kind == KIND_SYMLINK || !strcmp(path, "."))
         return 0;
-    error = sandbox_chmod(populating->sandbox, path, (mode_t)file->mode);
+    int error = sandbox_chmod(populating->sandbox, path, (mode_t)file->mode);
     return error < 0 ? fail(populating, file, "its mode cannot be set", error) : 0;
 }
 
@@ -166,12 +143,10 @@ static int give_mode(const struct populating *populating, const struct replay_fi
 static int finish_all(const struct populating *populating)
 {
     const struct replay_program *program = populating->program;
-
     if (sync_all(populating) < 0)
         return -1;
     for (uint32_t index = program->nr_files; index--;) {
         const struct replay_file *file = &program->files[index];
-
         if ((replay_is_file(file) && drop(populating, file) < 0) || give_mode(populating, file) < 0)
             return -1;
     }
@@ -183,10 +158,8 @@ static int finish_all(const struct populating *populating)
 int sandbox_populate(const struct sandbox *sandbox, const struct replay_program *program, replay_show *show)
 {
     struct populating populating = {.sandbox = sandbox, .program = program};
-    int failed;
-
     replay_filling_open(&populating.filling, replay_files_bytes(program), show);
-    failed = check_room(&populating) < 0 || make_all(&populating) < 0 || finish_all(&populating) < 0;
+    int failed = check_room(&populating) < 0 || make_all(&populating) < 0 || finish_all(&populating) < 0;
     replay_filling_close(&populating.filling);
     return failed ? -1 : 0;
 }
@@ -194,14 +167,11 @@ int sandbox_populate(const struct sandbox *sandbox, const struct replay_program 
 int32_t sandbox_is_cold(const struct sandbox *sandbox, const struct replay_program *program)
 {
     struct cache_found cache = {0};
-
     for (uint32_t index = 0; index < program->nr_files && cache.resident_bytes == 0; index++) {
         const struct replay_file *file = &program->files[index];
-        int descriptor;
-
         if (!replay_is_file(file))
             continue;
-        descriptor = sandbox_open(sandbox, program->strings[file->path], O_RDONLY | O_LARGEFILE, 0);
+        int descriptor = sandbox_open(sandbox, program->strings[file->path], O_RDONLY | O_LARGEFILE, 0);
         if (descriptor < 0)
             return RECORD_NULL_INT32;
         cache_look(descriptor, replay_file_bytes(file), &cache);

@@ -75,8 +75,6 @@ static bool is_mode(int32_t mode)
 
 static const char *wrong_in_file(const struct replay_program *program, const struct replay_file *file)
 {
-    const struct replay_file *first;
-
     if (file->kind >= REPLAY_KINDS || file->path == REPLAY_NONE || !is_id(file->path, program->nr_strings) ||
         !is_id(file->target, program->nr_strings) || (file->target != REPLAY_NONE) != (file->kind == KIND_SYMLINK))
         return "a file, a directory or a link, with the number of its path and of the link's target";
@@ -85,7 +83,8 @@ static const char *wrong_in_file(const struct replay_program *program, const str
         return "a size of 0 or more, and of files only, and a mode from 0 to 07777";
     if (file->first == REPLAY_NONE)
         return NULL;
-    first = file->first >= 0 && file->first < file - program->files ? &program->files[file->first] : NULL;
+    const struct replay_file *first =
+        file->first >= 0 && file->first < file - program->files ? &program->files[file->first] : NULL;
     return first && file->kind == KIND_FILE && replay_is_file(first) && file->size_bytes == first->size_bytes
                ? NULL
                : "an earlier row with the first name of the file and the same size";
@@ -96,7 +95,6 @@ static bool has_references(const struct replay_program *program, const struct re
     const struct replay_shape *shape = &replay_shapes[operation->call];
     bool has_file = operation->descriptor != REPLAY_NONE ||
                     (shape->path == MAY ? operation->path : operation->descriptor2) != REPLAY_NONE;
-
     return is_id(operation->path, program->nr_strings) && is_id(operation->path2, program->nr_strings) &&
            is_id(operation->descriptor, program->nr_descriptors) &&
            is_id(operation->descriptor2, program->nr_descriptors) &&
@@ -109,7 +107,6 @@ static bool has_references(const struct replay_program *program, const struct re
 static bool is_range(int64_t offset, int64_t bytes)
 {
     int64_t end;
-
     return offset == RECORD_NULL_INT64 ||
            (offset >= 0 && !__builtin_add_overflow(offset, bytes == RECORD_NULL_INT64 ? 0 : bytes, &end));
 }
@@ -118,7 +115,6 @@ static bool has_range(const struct replay_operation *operation)
 {
     const struct replay_shape *shape = &replay_shapes[operation->call];
     int64_t bytes = operation->bytes;
-
     if (bytes == RECORD_NULL_INT64 ? shape->size != SIZE_NONE
                                    : bytes < 0 || (shape->size == SIZE_MOVED && bytes > MOVED_BYTES))
         return false;
@@ -131,7 +127,6 @@ static bool has_range(const struct replay_operation *operation)
 static bool has_flags(const struct replay_operation *operation)
 {
     const struct replay_shape *shape = &replay_shapes[operation->call];
-
     return (operation->flags == RECORD_NULL_INT64 || !(operation->flags & ~shape->flags)) &&
            (!shape->request || (operation->request >= 0 && operation->request <= shape->request)) &&
            is_mode(operation->mode);
@@ -140,7 +135,6 @@ static bool has_flags(const struct replay_operation *operation)
 static const char *wrong_in_operation(const struct replay_program *program, uint32_t number)
 {
     const struct replay_operation *operation = &program->operations[number];
-
     if (operation->call >= REPLAY_CALLS || operation->inserted > 1 || operation->failed < -1 || operation->failed > 1)
         return "a known call, and 0 or 1 for inserted and failed";
     if (program->is_device && !replay_shapes[operation->call].is_for_device)
@@ -157,7 +151,6 @@ static const char *wrong_in_operation(const struct replay_program *program, uint
 static const char *wrong_in_dependency(const struct replay_program *program, uint32_t number)
 {
     const struct replay_dependency *dependency = &program->dependencies[number];
-
     return dependency->operation < program->nr_operations && dependency->after < dependency->operation &&
                    (!number || dependency[-1].after <= dependency->after)
                ? NULL
@@ -167,7 +160,6 @@ static const char *wrong_in_dependency(const struct replay_program *program, uin
 static int check_rows(const struct loader *loader)
 {
     struct replay_program *program = loader->program;
-
     for (uint32_t number = 0; number < program->nr_files; number++)
         if (check(loader, "file", number, wrong_in_file(program, &program->files[number])))
             return -1;
@@ -186,11 +178,9 @@ static int group_by_thread(const struct loader *loader)
 {
     struct replay_program *program = loader->program;
     uint32_t *first = program->thread_first = zeroed((size_t)program->nr_threads + 1, sizeof *first);
-
     program->thread_operations = zeroed(program->nr_operations, sizeof *program->thread_operations);
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
-
         if (operation->thread < 0 || (uint32_t)operation->thread >= program->nr_threads ||
             operation->index != first[operation->thread + 1]++)
             return check(loader, "operation", number,
@@ -200,7 +190,6 @@ static int group_by_thread(const struct loader *loader)
         first[thread + 1] += first[thread];
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
-
         program->thread_operations[first[operation->thread] + operation->index] = number;
     }
     return 0;
@@ -212,7 +201,6 @@ static int group_by_thread(const struct loader *loader)
 static int read_file(struct loader *loader)
 {
     struct stat about;
-
     if (stat(loader->path, &about) || (S_ISREG(about.st_mode) && file_read(AT_FDCWD, loader->path, &loader->file)))
         return print_error("%s: cannot be read (%s)", loader->path, strerror(errno));
     if (!S_ISREG(about.st_mode))
@@ -227,7 +215,6 @@ static int read_header(struct loader *loader)
     const struct header *header = (const struct header *)loader->file.data;
     const size_t checked = offsetof(struct header, duration_ns);
     struct replay_program *program = loader->program;
-
     if (loader->file.size < sizeof magic || memcmp(header->magic, magic, sizeof magic) != 0)
         return print_error("%s: is not a replay program; make one with androstep program", loader->path);
     if (loader->file.size < sizeof *header)
@@ -256,7 +243,6 @@ static int read_header(struct loader *loader)
 static void *next_table(struct loader *loader, uint32_t rows, size_t row_bytes)
 {
     char *table = loader->file.data + loader->place;
-
     if (rows > (loader->file.size - loader->place) / row_bytes)
         return NULL;
     loader->place += rows * row_bytes;
@@ -266,7 +252,6 @@ static void *next_table(struct loader *loader, uint32_t rows, size_t row_bytes)
 static int find_tables(struct loader *loader)
 {
     struct replay_program *program = loader->program;
-
     program->operations = next_table(loader, program->nr_operations, sizeof *program->operations);
     program->dependencies = next_table(loader, program->nr_dependencies, sizeof *program->dependencies);
     program->files = next_table(loader, program->nr_files, sizeof *program->files);
@@ -281,12 +266,10 @@ static int find_tables(struct loader *loader)
 static int find_strings(struct loader *loader)
 {
     struct replay_program *program = loader->program;
-
     program->strings = zeroed((size_t)program->nr_strings + 1, sizeof *program->strings);
     for (uint32_t number = 0; number < program->nr_strings; number++) {
         const char *string = loader->file.data + loader->place;
         size_t length = strnlen(string, loader->file.size - loader->place);
-
         if (length == loader->file.size - loader->place)
             return damaged(loader, "a string that ends");
         program->strings[number] = string;
@@ -298,7 +281,6 @@ static int find_strings(struct loader *loader)
 int replay_load(const char *path, struct replay_program *program)
 {
     struct loader loader = {.path = path, .program = program};
-
     return read_file(&loader) || read_header(&loader) || find_tables(&loader) || find_strings(&loader) ||
                    group_by_thread(&loader) || check_rows(&loader)
                ? -1
@@ -308,7 +290,6 @@ int replay_load(const char *path, struct replay_program *program)
 int64_t replay_files_bytes(const struct replay_program *program)
 {
     int64_t bytes = 0;
-
     for (uint32_t number = 0; number < program->nr_files; number++)
         bytes = replay_sum(bytes, replay_file_bytes(&program->files[number]));
     return bytes;

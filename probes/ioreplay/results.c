@@ -36,12 +36,10 @@ static enum divergence compare(const struct replay_operation *operation, int64_t
 static void count(struct replay_report *report, int64_t counts[DIVERGENCES])
 {
     const struct replay_program *program = report->run->program;
-
     report->operations = (int64_t)program->nr_operations - program->nr_inserted;
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
         const struct replay_outcome *outcome = replay_outcome(report->run, number);
-
         if (outcome && operation->inserted)
             report->inserted++;
         else if (outcome)
@@ -58,7 +56,6 @@ int replay_print(FILE *out, struct replay_report *report)
     const struct replay_run *run = report->run;
     const char *comma = " (";
     int64_t counts[DIVERGENCES] = {0};
-
     count(report, counts);
     fprintf(out, "%.3f s (recorded %.3f s)%s, %" PRId64 " of %" PRId64 " operations done by %" PRIu32 " threads",
             (double)run->duration_ns / 1e9, (double)run->program->duration_ns / 1e9,
@@ -161,7 +158,6 @@ static int add_operation(struct record *out, const struct replay_run *run, uint3
                                .result = outcome->result,
                                .thread = operation->thread,
                                .inserted = operation->inserted};
-
     return record_add(out, &op_type, &row, texts);
 }
 
@@ -188,7 +184,6 @@ static int add_run(struct record *out, const struct replay_report *report)
                                 .cold = report->cold,
                                 .interrupted = run->interrupted,
                                 .result = run->result};
-
     return record_add(out, &run_type, &row, texts);
 }
 
@@ -196,7 +191,6 @@ int replay_record(struct record *out, const struct replay_report *report)
 {
     for (uint32_t number = 0; number < report->run->program->nr_operations; number++) {
         const struct replay_outcome *outcome = replay_outcome(report->run, number);
-
         if (outcome && add_operation(out, report->run, number, outcome))
             return -1;
     }

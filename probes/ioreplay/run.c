@@ -64,7 +64,6 @@ static void wake(int number)
 void replay_stop_prepare(void)
 {
     struct sigaction waking = {.sa_handler = wake};
-
     command_end_signals(&awaited);
     sigaddset(&awaited, NEWS);
     sigprocmask(SIG_BLOCK, &awaited, NULL);
@@ -78,7 +77,6 @@ bool replay_stop_requested(int64_t wait_ns)
 {
     struct timespec wait = {.tv_sec = wait_ns / SECOND_NS, .tv_nsec = wait_ns % SECOND_NS};
     int number = sigtimedwait(&awaited, NULL, &wait);
-
     requested |= number > 0 && number != NEWS;
     return requested;
 }
@@ -92,20 +90,17 @@ static bool is_stopping(struct workers *workers)
 
 int64_t replay_due_ns(const struct replay_run *run, const struct replay_operation *operation)
 {
-    double scaled_ns;
-
     if (run->mode == REPLAY_AS_FAST)
         return RECORD_NULL_INT64;
     if (run->mode == REPLAY_AS_RECORDED)
         return operation->ts_ns < MOST_NS ? operation->ts_ns : MOST_NS;
-    scaled_ns = (double)operation->ts_ns * 1e6 / (double)run->scale_ppm;
+    double scaled_ns = (double)operation->ts_ns * 1e6 / (double)run->scale_ppm;
     return scaled_ns < (double)MOST_NS ? (int64_t)scaled_ns : MOST_NS;
 }
 
 static void sleep_until(struct workers *workers, int64_t when_ns)
 {
     struct timespec when = {.tv_sec = when_ns / SECOND_NS, .tv_nsec = when_ns % SECOND_NS};
-
     if (clock_now(CLOCK_MONOTONIC) >= when_ns)
         return;
     while (!is_stopping(workers) && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) == EINTR)
@@ -115,11 +110,9 @@ static void sleep_until(struct workers *workers, int64_t when_ns)
 /* Wait for other threads. Returns the waiting time; the clock is read only if there is something to wait for. */
 static int64_t wait_for_others(struct replay_run *run, uint32_t operation)
 {
-    int64_t since_ns;
-
     if (replay_order_ready(&run->order, operation))
         return 0;
-    since_ns = clock_now(CLOCK_MONOTONIC);
+    int64_t since_ns = clock_now(CLOCK_MONOTONIC);
     while (!is_stopping(run->workers) && !replay_order_ready(&run->order, operation))
         replay_order_sleep(&run->order, operation);
     return clock_now(CLOCK_MONOTONIC) - since_ns;
@@ -132,7 +125,6 @@ static bool do_next(struct worker *worker, uint32_t number, struct replay_outcom
     struct workers *workers = run->workers;
     const struct replay_operation *operation = &run->program->operations[number];
     int64_t due_ns = replay_due_ns(run, operation), start_ns;
-
     replay_buffer_prepare(&worker->buffer, operation);
     if (due_ns != RECORD_NULL_INT64)
         sleep_until(workers, workers->start_ns + due_ns);
@@ -151,11 +143,9 @@ static void do_all(struct worker *worker)
     struct replay_run *run = worker->run;
     const struct replay_program *program = run->program;
     uint32_t first = program->thread_first[worker->number], count = program->thread_first[worker->number + 1] - first;
-
     sleep_until(run->workers, run->workers->start_ns);
     for (uint32_t index = 0; index < count; index++) {
         uint32_t number = program->thread_operations[first + index];
-
         if (!do_next(worker, number, &run->outcomes[first + index]))
             return;
         replay_order_ended(&run->order, number);
@@ -167,7 +157,6 @@ static void *work(void *argument)
 {
     struct worker *worker = argument;
     struct workers *workers = worker->run->workers;
-
     atomic_fetch_add(&workers->ready, 1);
     while (!atomic_load(&workers->go))
         syscall(SYS_futex, &workers->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
@@ -186,12 +175,10 @@ static int make_threads(struct replay_run *run)
     uint32_t threads = run->program->nr_threads;
     pthread_attr_t attributes;
     int error = 0;
-
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (; workers->made < threads && !error; workers->made += !error) {
         struct worker *worker = &workers->each[workers->made];
-
         atomic_fetch_add(&workers->working, 1);
         error = pthread_create(&worker->thread, &attributes, work, worker);
         if (error)
@@ -224,14 +211,12 @@ static void stop(struct workers *workers)
 static void watch(struct replay_run *run, void (*show)(int64_t done, int64_t all))
 {
     struct workers *workers = run->workers;
-
     while (atomic_load(&workers->working)) {
         if (replay_stop_requested(is_stopping(workers) ? WAKE_NS : SHOW_NS)) {
             run->interrupted = true;
             stop(workers);
         } else if (show) {
             int64_t done = 0;
-
             for (uint32_t number = 0; number < workers->made; number++)
                 done += atomic_load_explicit(&workers->each[number].done, memory_order_relaxed);
             show(done, run->program->nr_operations);
@@ -242,7 +227,6 @@ static void watch(struct replay_run *run, void (*show)(int64_t done, int64_t all
 static void begin(struct replay_run *run)
 {
     struct workers *workers = run->workers;
-
     while (atomic_load(&workers->ready) < workers->made)
         usleep(1000);
     run->ts_ns = -clock_offset(CLOCK_MONOTONIC);
@@ -262,11 +246,9 @@ static void gather(struct replay_run *run)
 {
     for (uint32_t number = 0; number < run->workers->made; number++) {
         struct worker *worker = &run->workers->each[number];
-        const struct replay_outcome *last;
-
         pthread_join(worker->thread, NULL);
         run->done[number] = atomic_load(&worker->done);
-        last = run->outcomes + run->program->thread_first[number] + run->done[number] - 1;
+        const struct replay_outcome *last = run->outcomes + run->program->thread_first[number] + run->done[number] - 1;
         if (run->done[number] && last->start_ns + last->latency_ns > run->duration_ns)
             run->duration_ns = last->start_ns + last->latency_ns;
     }
@@ -275,10 +257,8 @@ static void gather(struct replay_run *run)
 int replay_run(struct replay_run *run, void (*show)(int64_t done, int64_t all))
 {
     struct rusage before, after;
-    int failed;
-
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-    failed = make_threads(run);
+    int failed = make_threads(run);
     getrusage(RUSAGE_SELF, &before);
     if (failed) {
         stop(run->workers);
@@ -299,7 +279,6 @@ void replay_run_make(struct replay_run *run)
 {
     const struct replay_program *program = run->program;
     size_t most = replay_buffer_most(program), outcomes = program->nr_operations + (size_t)1;
-
     run->place.program = program;
     run->place.descriptors = replay_descriptors_make(program->nr_descriptors);
     run->place.mappings = replay_mappings_make(program);
@@ -312,7 +291,6 @@ void replay_run_make(struct replay_run *run)
     run->workers->each = aligned(alignof(struct worker), program->nr_threads * sizeof(struct worker));
     for (uint32_t number = 0; number < program->nr_threads; number++) {
         struct worker *worker = &run->workers->each[number];
-
         worker->run = run;
         worker->number = number;
         replay_buffer_open(&worker->buffer, program, number, most);
@@ -322,7 +300,6 @@ void replay_run_make(struct replay_run *run)
 const struct replay_outcome *replay_outcome(const struct replay_run *run, uint32_t operation)
 {
     const struct replay_operation *of = &run->program->operations[operation];
-
     if (of->index >= run->done[of->thread])
         return NULL;
     return &run->outcomes[run->program->thread_first[of->thread] + of->index];

@@ -9,7 +9,6 @@
 static int open_descriptors(struct sandbox *sandbox)
 {
     struct statfs about;
-
     sandbox->descriptors = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (sandbox->descriptors >= 0 && fstatfs(sandbox->descriptors, &about) == 0 && about.f_type == PROC_SUPER_MAGIC)
         return 0;
@@ -22,7 +21,6 @@ static int split(struct sandbox *sandbox, const char *directory)
 {
     char *whole = format("%s", directory), *slash;
     size_t length = strlen(directory);
-
     while (length > 1 && whole[length - 1] == '/')
         whole[--length] = '\0';
     slash = strrchr(whole, '/');
@@ -55,7 +53,6 @@ static int has_entries(int directory, const char *name, const char *ignored)
 {
     int opened = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), others = 0;
     DIR *entries = opened < 0 ? NULL : fdopendir(opened);
-
     if (!entries && opened >= 0)
         close(opened);
     if (!entries)
@@ -71,20 +68,16 @@ static int has_entries(int directory, const char *name, const char *ignored)
 static bool has_lost_and_found(const struct sandbox *sandbox)
 {
     struct stat above;
-    int others;
-
     if (fstat(sandbox->parent, &above) < 0 || above.st_dev == sandbox->about.st_dev)
         return false;
-    others = has_entries(sandbox->beneath.directory, LOST_AND_FOUND, "");
+    int others = has_entries(sandbox->beneath.directory, LOST_AND_FOUND, "");
     return others == 0 || (others < 0 && errno == EACCES);
 }
 
 static int check_empty(struct sandbox *sandbox)
 {
-    int others;
-
     sandbox->has_lost_and_found = has_lost_and_found(sandbox);
-    others = has_entries(sandbox->beneath.directory, ".", sandbox->has_lost_and_found ? LOST_AND_FOUND : "");
+    int others = has_entries(sandbox->beneath.directory, ".", sandbox->has_lost_and_found ? LOST_AND_FOUND : "");
     if (others < 0)
         return print_error("%s: %s; its entries cannot be read", sandbox->shown, strerror(errno));
     if (others)
@@ -97,7 +90,6 @@ static int check_empty(struct sandbox *sandbox)
 static bool is_root(const struct sandbox *sandbox)
 {
     struct stat root;
-
     return stat("/", &root) == 0 && root.st_dev == sandbox->about.st_dev && root.st_ino == sandbox->about.st_ino;
 }
 
@@ -123,7 +115,6 @@ static int lock(const struct sandbox *sandbox)
 static int close_to_others(struct sandbox *sandbox)
 {
     struct stat about;
-
     sandbox->closed = fchmod(sandbox->beneath.directory, 0700) == 0;
     if (fstat(sandbox->beneath.directory, &about) < 0 || about.st_mode & 022)
         return print_error(
@@ -168,7 +159,6 @@ static int give_back(const struct sandbox *sandbox, bool keep)
 struct sandbox *sandbox_enter(const char *directory)
 {
     struct sandbox *sandbox = zeroed(1, sizeof *sandbox);
-
     *sandbox = (struct sandbox){.shown = format("%s", directory), -1, .descriptors = -1, .beneath.directory = -1};
     if (open_descriptors(sandbox) == 0 && split(sandbox, directory) == 0 && open_directory(sandbox) == 0 &&
         take(sandbox) == 0)
@@ -181,7 +171,6 @@ struct sandbox *sandbox_enter(const char *directory)
 int sandbox_leave(struct sandbox *sandbox, bool keep)
 {
     int result = keep ? 0 : sandbox_empty(sandbox);
-
     if (give_back(sandbox, keep || result < 0) < 0)
         result = -1;
     release(sandbox);

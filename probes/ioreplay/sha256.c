@@ -23,12 +23,10 @@ static void expand(const unsigned char *block, uint32_t schedule[64])
 {
     for (size_t index = 0; index < 16; index++) {
         const unsigned char *word = block + 4 * index;
-
         schedule[index] = (uint32_t)word[0] << 24 | (uint32_t)word[1] << 16 | (uint32_t)word[2] << 8 | word[3];
     }
     for (size_t index = 16; index < 64; index++) {
         uint32_t near = schedule[index - 2], far = schedule[index - 15];
-
         schedule[index] = schedule[index - 16] + (rotated(far, 7) ^ rotated(far, 18) ^ far >> 3) + schedule[index - 7] +
                           (rotated(near, 17) ^ rotated(near, 19) ^ near >> 10);
     }
@@ -37,7 +35,6 @@ static void expand(const unsigned char *block, uint32_t schedule[64])
 static void add_block(uint32_t state[8], const unsigned char *block)
 {
     uint32_t schedule[64], work[8];
-
     expand(block, schedule);
     memcpy(work, state, sizeof work);
     for (size_t index = 0; index < 64; index++) {
@@ -46,7 +43,6 @@ static void add_block(uint32_t state[8], const unsigned char *block)
         uint32_t one = work[7] + (rotated(work[4], 6) ^ rotated(work[4], 11) ^ rotated(work[4], 25)) + chosen +
                        round_constants[index] + schedule[index];
         uint32_t two = (rotated(work[0], 2) ^ rotated(work[0], 13) ^ rotated(work[0], 22)) + majority;
-
         memmove(work + 1, work, 7 * sizeof *work);
         work[4] += one;
         work[0] = one + two;
@@ -62,7 +58,6 @@ void sha256_of(const void *bytes, size_t length, char digits[65])
     unsigned char end[2 * BLOCK_BYTES] = {0};
     const unsigned char *rest = bytes;
     size_t left = length, end_bytes;
-
     for (; left >= BLOCK_BYTES; left -= BLOCK_BYTES, rest += BLOCK_BYTES)
         add_block(state, rest);
     if (left)

@@ -62,7 +62,6 @@ const struct replay_shape replay_shapes[REPLAY_CALLS] = {
 enum replay_moves replay_moves(const struct replay_operation *operation)
 {
     enum replay_moves moves = replay_shapes[operation->call].moves;
-
     if (moves != MOVES_BOTH)
         return moves;
     if (operation->descriptor2 == REPLAY_NONE)
@@ -88,7 +87,6 @@ static const struct {
 int replay_open_flags(int64_t generic)
 {
     int flags = O_LARGEFILE;
-
     for (size_t index = 0; index < sizeof open_flags / sizeof *open_flags; index++)
         if ((generic & open_flags[index].generic) == open_flags[index].generic)
             flags |= open_flags[index].flag;

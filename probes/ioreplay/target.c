@@ -1,7 +1,6 @@
 #include "ioreplay/replay.h"
 
 #include <linux/fs.h>
-#include <sys/statvfs.h>
 
 #define RANGE_BYTES (INT64_C(1) << 20)
 
@@ -15,7 +14,6 @@ struct range {
 static bool range_of(const struct replay_operation *operation, struct range *range)
 {
     int64_t end;
-
     if (operation->offset_bytes < 0 || operation->bytes <= 0 ||
         __builtin_add_overflow(operation->offset_bytes, operation->bytes, &end) || end > INT64_MAX - RANGE_BYTES)
         return false;
@@ -27,14 +25,12 @@ static bool range_of(const struct replay_operation *operation, struct range *ran
 static int by_start(const void *a, const void *b)
 {
     const struct range *first = a, *second = b;
-
     return (first->start > second->start) - (first->start < second->start);
 }
 
 static int64_t merge(struct range *ranges, int64_t count)
 {
     int64_t merged = 0;
-
     for (int64_t index = 1; index < count; index++) {
         if (ranges[index].start > ranges[merged].end)
             ranges[++merged] = ranges[index];
@@ -48,7 +44,6 @@ static int64_t merge(struct range *ranges, int64_t count)
 static int64_t ranges_of(const struct replay_program *program, struct range **ranges)
 {
     int64_t count = 0;
-
     *ranges = grow(NULL, program->nr_operations + (size_t)1, sizeof **ranges);
     for (uint32_t number = 0; number < program->nr_operations; number++)
         count += range_of(&program->operations[number], *ranges + count);
@@ -59,7 +54,6 @@ static int64_t ranges_of(const struct replay_program *program, struct range **ra
 static int64_t sum(const struct range *ranges, int64_t count)
 {
     int64_t bytes = 0;
-
     for (int64_t index = 0; index < count; index++)
         bytes += ranges[index].end - ranges[index].start;
     return bytes;
@@ -69,28 +63,16 @@ int64_t replay_target_needs(const struct replay_program *program)
 {
     struct range *ranges;
     int64_t count = ranges_of(program, &ranges), bytes = sum(ranges, count);
-
     free(ranges);
     return bytes;
 }
 
 /* -- a file ------------------------------------------------------------------------------------------------------- */
 
-static int check_room(const struct replay_target *target, int64_t bytes)
-{
-    struct statvfs about;
-
-    if (fstatvfs(target->file, &about) == 0 && (double)about.f_bavail * (double)about.f_frsize < (double)bytes)
-        return print_error("%s: %" PRId64 " bytes are needed, and its filesystem has room for %.0f; choose another one",
-                           target->path, bytes, (double)about.f_bavail * (double)about.f_frsize);
-    return 0;
-}
-
 /* Fill the ranges. Returns 0, a negative errno, or 1 if `show` stopped it. */
 static int fill_ranges(struct replay_filling *filling, int file, const struct range *ranges, int64_t count)
 {
     int error = 0;
-
     for (int64_t index = 0; index < count && !error; index++)
         error = lseek(file, ranges[index].start, SEEK_SET) < 0
                     ? -errno
@@ -105,10 +87,9 @@ static int fill(struct replay_target *target, const struct replay_program *progr
     struct replay_filling filling;
     struct range *ranges;
     int64_t count = ranges_of(program, &ranges);
-    int error;
-
     replay_filling_open(&filling, sum(ranges, count), show);
-    error = check_room(target, filling.all) ? 1 : fill_ranges(&filling, target->file, ranges, count);
+    int error =
+        files_room(target->file, target->path, filling.all) ? 1 : fill_ranges(&filling, target->file, ranges, count);
     if (error < 0)
         print_error("%s: %s; the file could not be written completely", target->path, strerror(-error));
     target->bytes = filling.done;
@@ -133,7 +114,6 @@ static int make_file(struct replay_target *target)
 static int check_allowed(const char *path, const char *allowed, const struct stat *about)
 {
     struct stat other;
-
     if (allowed && stat(allowed, &other) == 0 && S_ISBLK(other.st_mode) && other.st_rdev == about->st_rdev)
         return 0;
     return print_error("%s is a block device, and its data would be overwritten; give --allow-device %s to allow this",
@@ -144,10 +124,8 @@ static int check_allowed(const char *path, const char *allowed, const struct sta
 static int64_t reach_of(const struct replay_program *program)
 {
     int64_t reach = 0;
-
     for (uint32_t number = 0; number < program->nr_operations; number++) {
         const struct replay_operation *operation = &program->operations[number];
-
         if (operation->offset_bytes >= 0 && operation->bytes > 0 && operation->offset_bytes + operation->bytes > reach)
             reach = operation->offset_bytes + operation->bytes;
     }
@@ -158,7 +136,6 @@ static int check_size(const struct replay_target *target, const struct replay_pr
 {
     int64_t reach = reach_of(program);
     uint64_t bytes = 0;
-
     if (ioctl(target->file, BLKGETSIZE64, &bytes) || bytes >= (uint64_t)reach)
         return 0;
     return print_error("%s has %" PRIu64 " bytes and the program reaches up to %" PRId64 "; choose a larger device",
@@ -169,7 +146,6 @@ static int check_size(const struct replay_target *target, const struct replay_pr
 static int check_same(const struct replay_target *target, const struct stat *about)
 {
     struct stat opened;
-
     if (fstat(target->file, &opened) == 0 && S_ISBLK(opened.st_mode) && opened.st_rdev == about->st_rdev)
         return 0;
     return print_error("%s has become another device; name a stable path", target->path);
@@ -177,18 +153,13 @@ static int check_same(const struct replay_target *target, const struct stat *abo
 
 static int open_device(struct replay_target *target, const struct stat *about)
 {
-    target->file = open(target->path, O_RDWR | O_EXCL | O_CLOEXEC);
-    if (target->file >= 0)
-        return check_same(target, about);
-    if (errno == EBUSY)
-        return print_error("%s is in use, mounted for instance; choose a device that nothing uses", target->path);
-    return print_error("%s: %s; it cannot be opened for writing", target->path, strerror(errno));
+    target->file = device_claim(target->path, O_RDWR);
+    return target->file < 0 ? -1 : check_same(target, about);
 }
 
 int replay_target_discard(int file, int64_t offset, int64_t bytes)
 {
     uint64_t range[2] = {(uint64_t)offset, (uint64_t)bytes};
-
     return ioctl(file, BLKDISCARD, range) ? -errno : 0;
 }
 
@@ -198,10 +169,8 @@ int replay_target_discard(int file, int64_t offset, int64_t bytes)
 static int open_again(const struct replay_target *target, int flags)
 {
     char path[64];
-    int file;
-
     snprintf(path, sizeof path, "/proc/self/fd/%d", target->file);
-    file = open(path, (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW)) | O_CLOEXEC);
+    int file = open(path, (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW)) | O_CLOEXEC);
     return file < 0 ? -errno : file;
 }
 
@@ -213,7 +182,6 @@ int replay_target_open(const struct replay_target *target, int flags)
 static void find_out_direct(struct replay_target *target)
 {
     int file = open_again(target, O_RDONLY | O_DIRECT);
-
     target->direct = file >= 0;
     close_file(file);
 }
@@ -222,7 +190,6 @@ static int prepare(struct replay_target *target, const char *allowed, const stru
                    replay_show *show)
 {
     struct stat about;
-
     target->is_device = stat(target->path, &about) == 0 && S_ISBLK(about.st_mode);
     if (target->is_device)
         return check_allowed(target->path, allowed, &about) || open_device(target, &about)
@@ -246,12 +213,10 @@ int replay_target_enter(struct replay_target *target, const char *path, const ch
 int replay_target_leave(struct replay_target *target, bool keep)
 {
     struct stat open_one, named;
-    bool same;
-
     if (target->file < 0)
         return 0;
-    same = fstat(target->file, &open_one) == 0 && stat(target->path, &named) == 0 && open_one.st_dev == named.st_dev &&
-           open_one.st_ino == named.st_ino;
+    bool same = fstat(target->file, &open_one) == 0 && stat(target->path, &named) == 0 &&
+                open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
     close(target->file);
     target->file = -1;
     if (keep || target->is_device || (same && unlink(target->path) == 0))

@@ -20,7 +20,6 @@ static int64_t rounded(int64_t bytes)
 static bool uses_buffer(const struct replay_operation *operation)
 {
     enum replay_moves moves = replay_moves(operation);
-
     return moves == MOVES_WRITTEN || (moves == MOVES_READ && operation->call != CALL_MAPPED_READ);
 }
 
@@ -29,7 +28,6 @@ static bool uses_buffer(const struct replay_operation *operation)
 static int64_t buffer_bytes_for(int64_t bytes, int64_t most)
 {
     int64_t least = rounded(bytes / IOV_MAX + 1), capacity = rounded(bytes < most ? bytes : most);
-
     return capacity < least ? least : capacity;
 }
 
@@ -37,10 +35,8 @@ static int64_t buffer_bytes_for(int64_t bytes, int64_t most)
 static void fill(struct replay_buffer *buffer, int64_t bytes)
 {
     size_t end = bytes < (int64_t)buffer->capacity ? (size_t)bytes : buffer->capacity;
-
     for (size_t at = 0; at < end; at += sizeof(uint64_t)) {
         uint64_t word = rng_next(&buffer->rng);
-
         memcpy(buffer->memory + at, &word, sizeof word);
     }
 }
@@ -57,10 +53,8 @@ void replay_buffer_prepare(struct replay_buffer *buffer, const struct replay_ope
 static int pieces(const struct replay_buffer *buffer, int64_t bytes, struct iovec into[IOV_MAX])
 {
     int count = 0;
-
     do {
         size_t piece = bytes < (int64_t)buffer->capacity ? (size_t)bytes : buffer->capacity;
-
         into[count++] = (struct iovec){buffer->memory, piece};
         bytes -= (int64_t)piece;
     } while (bytes > 0);
@@ -72,7 +66,6 @@ static int pieces(const struct replay_buffer *buffer, int64_t bytes, struct iove
 static int64_t move_pieces(int file, bool writes, const struct iovec *list, int count, int64_t offset, int64_t flags)
 {
     long low = (long)offset, high = (long)((uint64_t)offset >> 32), number = file, length = count;
-
     if (flags)
         return syscall(writes ? SYS_pwritev2 : SYS_preadv2, number, list, length, low, high, (int)flags);
     if (offset == RECORD_NULL_INT64)
@@ -89,14 +82,12 @@ static int64_t move_many(const struct replay_buffer *buffer, int file, bool writ
     int count = pieces(buffer, bytes, list);
     int64_t result =
         or_errno(move_pieces(file, writes, list, count, flags && offset == RECORD_NULL_INT64 ? -1 : offset, flags));
-
     return result == -ENOSYS && flags ? -EOPNOTSUPP : result;
 }
 
 static int64_t move_one(const struct replay_buffer *buffer, int file, bool writes, int64_t bytes, int64_t offset)
 {
     size_t size = (size_t)bytes;
-
     if (offset == RECORD_NULL_INT64)
         return or_errno(writes ? write(file, buffer->memory, size) : read(file, buffer->memory, size));
     return or_errno(writes ? pwrite(file, buffer->memory, size, offset) : pread(file, buffer->memory, size, offset));
@@ -113,7 +104,6 @@ int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_
 {
     int64_t bytes = replay_moves_bytes(operation),
             flags = is_vector(operation) && operation->flags != RECORD_NULL_INT64 ? operation->flags : 0;
-
     if (is_vector(operation) || bytes > (int64_t)buffer->capacity)
         return move_many(buffer, file, writes, bytes, offset, flags);
     return move_one(buffer, file, writes, bytes, offset);
@@ -125,11 +115,9 @@ int64_t replay_transfer(const struct replay_buffer *buffer, const struct replay_
 static int64_t buffer_bytes_of_thread(const struct replay_program *program, uint32_t thread, int64_t most)
 {
     int64_t capacity = 0;
-
     for (uint32_t at = program->thread_first[thread]; at < program->thread_first[thread + 1]; at++) {
         const struct replay_operation *operation = &program->operations[program->thread_operations[at]];
         int64_t needed = uses_buffer(operation) ? buffer_bytes_for(replay_moves_bytes(operation), most) : 0;
-
         if (needed > capacity)
             capacity = needed;
     }
@@ -139,7 +127,6 @@ static int64_t buffer_bytes_of_thread(const struct replay_program *program, uint
 static int64_t buffer_bytes_of_all(const struct replay_program *program, int64_t most)
 {
     int64_t capacity = 0;
-
     for (uint32_t thread = 0; thread < program->nr_threads; thread++)
         capacity += buffer_bytes_of_thread(program, thread, most);
     return capacity;
@@ -148,7 +135,6 @@ static int64_t buffer_bytes_of_all(const struct replay_program *program, int64_t
 size_t replay_buffer_most(const struct replay_program *program)
 {
     int64_t most = MOST_BUFFER;
-
     while (most > LEAST_BUFFER && buffer_bytes_of_all(program, most) > BUFFERS_BYTES)
         most /= 2;
     return (size_t)most;

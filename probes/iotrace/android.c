@@ -52,10 +52,7 @@ void android_facts(struct json *json, const char *nodename)
     json_string(json, "device", model ? model : nodename);
     property_json(json, "soc", "ro.soc.model");
     property_json(json, "android_release", "ro.build.version.release");
-    if (sdk)
-        json_integer(json, "sdk", strtol(sdk, NULL, 10));
-    else
-        json_null(json, "sdk");
+    json_maybe(json, "sdk", sdk ? strtol(sdk, NULL, 10) : 0, sdk);
     property_json(json, "build_fingerprint", "ro.build.fingerprint");
     encryption_json(json);
     free(model);

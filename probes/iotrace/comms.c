@@ -79,16 +79,15 @@ static int by_tid(const void *left, const void *right)
 struct contents comms_text(struct comms *comms)
 {
     struct contents text;
-    FILE *out = open_memstream(&text.data, &text.size);
+    FILE *out = memory_open(&text);
     if (comms->nr)
         qsort(comms->list, comms->nr, sizeof *comms->list, by_tid);
-    for (size_t i = 0; out && i < comms->nr; i++)
+    for (size_t i = 0; i < comms->nr; i++)
         if (i + 1 == comms->nr || comms->list[i + 1].tid != comms->list[i].tid)
             fprintf(out, "%ld %s\n", comms->list[i].tid, comms->list[i].name);
     for (size_t i = 0; i < comms->nr; i++)
         comms->list[i].order = i;
-    if (!out || fclose(out) != 0)
-        exit(-print_error("no memory left"));
+    memory_close(out);
     return text;
 }
 

@@ -2,18 +2,6 @@
 
 enum { PIPE_BYTES = 1 << 20 };
 
-static int read_page_bytes(int tracefs, size_t *bytes)
-{
-    struct contents header;
-    struct page_layout layout;
-    if (file_read(tracefs, "events/header_page", &header) < 0)
-        return print_error("tracefs/events/header_page: %s", strerror(errno));
-    int result = page_layout_parse(header.data, &layout);
-    free(header.data);
-    *bytes = layout.bytes;
-    return result < 0 ? print_error("tracefs/events/header_page: unknown page layout") : 0;
-}
-
 /* Seek to the end of the last complete page: a killed recorder may have left a partial one. */
 static int seek_end(int out, size_t page_bytes)
 {
@@ -40,9 +28,11 @@ static int open_cpu(struct drain_cpu *cpu, const struct instance *instance, int 
 
 int drain_open(struct drain *drain, const struct instance *instance, int dir)
 {
+    struct page_layout layout;
     *drain = (struct drain){.pipe = {-1, -1}};
-    if (read_page_bytes(instance->tracefs, &drain->page_bytes) < 0)
+    if (page_layout_read(instance->tracefs, &layout) < 0)
         return -1;
+    drain->page_bytes = layout.bytes;
     if (pipe2(drain->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         return print_error("pipe: %s", strerror(errno));
     int bytes = fcntl(drain->pipe[1], F_SETPIPE_SZ, PIPE_BYTES);

@@ -90,6 +90,9 @@ struct page_layout {
 /* Parse `header_page`. Returns -1 if it is invalid. */
 int page_layout_parse(const char *header_page, struct page_layout *layout);
 
+/* Read the layout of this kernel's pages. Returns -1 after printing an error. */
+int page_layout_read(int tracefs, struct page_layout *layout);
+
 /* Count the events in a page, without padding and time stamps. Stops at damage. */
 uint64_t page_events(const unsigned char *page, const struct page_layout *layout);
 
@@ -150,7 +153,7 @@ struct needs {
 };
 
 /* Select the tracepoints of `preset` that `tracefs` has for the filesystems on the traced devices, without those of
- * calls.h and dynprobes.h. */
+ * calls.c and dynprobes.c. */
 void selection_make(struct selection *selection, int tracefs, enum preset preset, const struct needs *needs);
 void selection_free(struct selection *selection);
 
@@ -248,7 +251,7 @@ bool btf_argument_is(const struct btf *btf, const char *name, unsigned position,
  *   name_unlink   name
  *   name_rename   name, new_name
  *
- * For the system calls of calls.h, in the calling thread and before the call returns:
+ * For the system calls of calls.c, in the calling thread and before the call returns:
  *
  *   call_path     A path argument of the call: path, and its address in the program (user), which identifies the
  *                 argument. Empty, with user 0, if the kernel refused it.
@@ -459,12 +462,6 @@ struct outcome {
     const struct cpu_result *cpus;
     unsigned nr_cpus;
 };
-
-/* The kernel's clocks at one moment. */
-struct clock_reading {
-    int64_t boot_ns, mono_ns, realtime_ns;
-};
-struct clock_reading clock_reading(void);
 
 /* Write the members known at the beginning of a recording: all those before recording_outcome, without the closing
  * brace. */

@@ -67,19 +67,6 @@ void listing_sync(const struct listing *listing)
             sync_mount(listing->paths[i]);
 }
 
-int listing_write_tasks(int dir)
-{
-    char *path = path_in(dir, "tasks.new");
-    struct record *out = record_open(path, &listing_probe);
-    int result = out ? extmap_tasks(out) : -1;
-    if (out && record_close(out) < 0)
-        result = -1;
-    if (result == 0 && renameat(dir, "tasks.new", dir, "tasks.rec") < 0)
-        result = print_error("tasks.rec: %s", strerror(errno));
-    free(path);
-    return result;
-}
-
 int listing_write(const struct listing *listing, int dir, const char *name)
 {
     listing_sync(listing);
@@ -95,4 +82,12 @@ int listing_write(const struct listing *listing, int dir, const char *name)
         result = -1;
     free(path);
     return result;
+}
+
+int listing_write_tasks(int dir)
+{
+    const struct listing tasks_only = {0};
+    if (listing_write(&tasks_only, dir, "tasks.new") < 0)
+        return -1;
+    return renameat(dir, "tasks.new", dir, "tasks.rec") < 0 ? print_error("tasks.rec: %s", strerror(errno)) : 0;
 }

@@ -85,17 +85,12 @@ static int save_recording(const struct output *output, const struct contents *be
 {
     struct contents text;
     struct window window = read_window(output->parts);
-    int dir = output->dir;
-    FILE *out = open_memstream(&text.data, &text.size);
-    if (!out)
-        return print_error("no memory left");
+    FILE *out = memory_open(&text);
     fwrite(begin->data, 1, begin->size, out);
     recording_outcome(out, &window, outcome);
-    fclose(out);
-    int result = file_save(dir, "recording.json.new", text.data, text.size);
+    memory_close(out);
+    int result = file_replace(output->dir, "recording.json", text.data, text.size);
     free(text.data);
-    if (result == 0 && renameat(dir, "recording.json.new", dir, "recording.json") < 0)
-        result = print_error("recording.json: %s", strerror(errno));
     return result;
 }
 
@@ -122,8 +117,7 @@ int output_save_window(const struct output *output, const struct window *window)
 
 int output_reserve_stats(const struct output *output, unsigned nr_cpus)
 {
-    char *zeros = grow(NULL, nr_cpus, STATS_BYTES);
-    memset(zeros, 0, (size_t)nr_cpus * STATS_BYTES);
+    char *zeros = zeroed(nr_cpus, STATS_BYTES);
     int result = file_save(output->parts, "stats", zeros, (size_t)nr_cpus * STATS_BYTES);
     free(zeros);
     return result;

@@ -2,18 +2,15 @@
 
 #include <sys/utsname.h>
 
-struct clock_reading clock_reading(void)
+/* The kernel's clocks at one moment. */
+struct clock_reading {
+    int64_t boot_ns, mono_ns, realtime_ns;
+};
+
+static struct clock_reading clock_reading(void)
 {
     int64_t boot = clock_now(CLOCK_BOOTTIME);
     return (struct clock_reading){boot, boot + clock_offset(CLOCK_MONOTONIC), boot + clock_offset(CLOCK_REALTIME)};
-}
-
-static void number_json(struct json *json, const char *key, int64_t value, bool known)
-{
-    if (known)
-        json_integer(json, key, value);
-    else
-        json_null(json, key);
 }
 
 static void clock_json(struct json *json, const char *key, const struct clock_reading *reading)
@@ -71,9 +68,17 @@ static void clocks_json(struct json *json, const char *trace_clock)
 {
     struct clock_reading now = clock_reading();
     bool boot = strcmp(trace_clock, "boot") == 0;
-    number_json(json, "realtime_offset_ns", now.realtime_ns - (boot ? now.boot_ns : now.mono_ns),
-                boot || strcmp(trace_clock, "mono") == 0);
+    json_maybe(json, "realtime_offset_ns", now.realtime_ns - (boot ? now.boot_ns : now.mono_ns),
+               boot || strcmp(trace_clock, "mono") == 0);
     clock_json(json, "clock_at_start", &now);
+}
+
+static void strings_json(struct json *json, const char *key, const char *const *strings, size_t nr)
+{
+    json_open(json, key, '[');
+    for (size_t i = 0; i < nr; i++)
+        json_string(json, NULL, strings[i]);
+    json_close(json, ']');
 }
 
 static void events_json(struct json *json, const struct selection *selection)
@@ -88,18 +93,7 @@ static void events_json(struct json *json, const struct selection *selection)
         free(name);
     }
     json_close(json, ']');
-    json_open(json, "absent", '[');
-    for (size_t i = 0; i < selection->nr_absent; i++)
-        json_string(json, NULL, selection->absent[i]);
-    json_close(json, ']');
-}
-
-static void strings_json(struct json *json, const char *key, const char *const *strings, size_t nr)
-{
-    json_open(json, key, '[');
-    for (size_t i = 0; i < nr; i++)
-        json_string(json, NULL, strings[i]);
-    json_close(json, ']');
+    strings_json(json, "absent", (const char *const *)selection->absent, selection->nr_absent);
 }
 
 void recording_begin(FILE *out, const struct recording *recording)
@@ -156,11 +150,11 @@ static void cpus_json(struct json *json, const struct outcome *outcome)
         json_open(json, NULL, '{');
         json_integer(json, "cpu", nr);
         json_integer(json, "events", (int64_t)cpu->events);
-        number_json(json, "overrun", (int64_t)cpu->stats.overrun, cpu->known);
-        number_json(json, "commit_overrun", (int64_t)cpu->stats.commit_overrun, cpu->known);
-        number_json(json, "dropped", (int64_t)cpu->stats.dropped, cpu->known);
-        number_json(json, "read_events", (int64_t)cpu->stats.read_events, cpu->known);
-        number_json(json, "unread", (int64_t)cpu->stats.entries, cpu->known);
+        json_maybe(json, "overrun", (int64_t)cpu->stats.overrun, cpu->known);
+        json_maybe(json, "commit_overrun", (int64_t)cpu->stats.commit_overrun, cpu->known);
+        json_maybe(json, "dropped", (int64_t)cpu->stats.dropped, cpu->known);
+        json_maybe(json, "read_events", (int64_t)cpu->stats.read_events, cpu->known);
+        json_maybe(json, "unread", (int64_t)cpu->stats.entries, cpu->known);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -174,7 +168,7 @@ static void window_json(struct json *json, const struct window *window)
     }
     json_open(json, "window", '{');
     json_integer(json, "start_ns", window->start_ns);
-    number_json(json, "end_ns", window->end_ns, window->end_ns != 0);
+    json_maybe(json, "end_ns", window->end_ns, window->end_ns != 0);
     json_close(json, '}');
 }
 
@@ -185,11 +179,11 @@ void recording_outcome(FILE *out, const struct window *window, const struct outc
     bool killed = !outcome || strcmp(outcome->stopped_by, "killed") == 0;
     json_bool(&json, "complete", !killed);
     json_string(&json, "stopped_by", outcome ? outcome->stopped_by : NULL);
-    number_json(&json, "command_status", outcome && outcome->command_status ? *outcome->command_status : 0,
-                outcome && outcome->command_status);
-    number_json(&json, "command_pid", outcome ? outcome->command_pid : 0, outcome && outcome->command_pid);
+    json_maybe(&json, "command_status", outcome && outcome->command_status ? *outcome->command_status : 0,
+               outcome && outcome->command_status);
+    json_maybe(&json, "command_pid", outcome ? outcome->command_pid : 0, outcome && outcome->command_pid);
     window_json(&json, window);
-    number_json(&json, "lost_events", lost, lost >= 0);
+    json_maybe(&json, "lost_events", lost, lost >= 0);
     cpus_json(&json, outcome);
     if (killed)
         json_null(&json, "clock_at_end");

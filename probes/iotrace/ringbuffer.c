@@ -23,6 +23,16 @@ int page_layout_parse(const char *header_page, struct page_layout *layout)
     return layout->commit + layout->commit_size <= layout->data && layout->bytes <= 1 << 24 ? 0 : -1;
 }
 
+int page_layout_read(int tracefs, struct page_layout *layout)
+{
+    struct contents header;
+    if (file_read(tracefs, "events/header_page", &header) < 0)
+        return print_error("tracefs/events/header_page: %s", strerror(errno));
+    int result = page_layout_parse(header.data, layout);
+    free(header.data);
+    return result < 0 ? print_error("tracefs/events/header_page: unknown page layout") : 0;
+}
+
 static uint32_t word(const unsigned char *at)
 {
     uint32_t value;

@@ -114,11 +114,9 @@ static int save_begin(struct session *session)
         .listed = session->listing.paths,
         .nr_listed = session->listing.nr,
     };
-    FILE *out = open_memstream(&begin.data, &begin.size);
-    if (!out)
-        return print_error("no memory left");
+    FILE *out = memory_open(&begin);
     recording_begin(out, &recording);
-    fclose(out);
+    memory_close(out);
     int result = output_save_begin(&session->output, &begin);
     free(begin.data);
     return result;

@@ -118,25 +118,18 @@ static void put_printk_formats(FILE *out, int tracefs)
 
 static int put_headers(FILE *out, int tracefs)
 {
-    struct contents page;
     struct page_layout layout;
-    if (file_read(tracefs, "events/header_page", &page) < 0)
-        return print_error("tracefs/events/header_page: %s", strerror(errno));
-    int result = page_layout_parse(page.data, &layout);
-    if (result < 0)
-        print_error("tracefs/events/header_page: unknown page layout");
-    else {
-        fwrite(magic, 1, sizeof magic, out);
-        putc(0, out); /* little endian, as ringbuffer.c requires */
-        putc((int)layout.commit_size, out);
-        put(out, layout.bytes, 4);
-        fwrite("header_page", 1, sizeof "header_page", out);
-        put_sized(out, &page);
-        fwrite("header_event", 1, sizeof "header_event", out);
-        result = put_file(out, tracefs, "events/header_event");
-    }
-    free(page.data);
-    return result;
+    if (page_layout_read(tracefs, &layout) < 0)
+        return -1;
+    fwrite(magic, 1, sizeof magic, out);
+    putc(0, out); /* little endian, as ringbuffer.c requires */
+    putc((int)layout.commit_size, out);
+    put(out, layout.bytes, 4);
+    fwrite("header_page", 1, sizeof "header_page", out);
+    if (put_file(out, tracefs, "events/header_page") < 0)
+        return -1;
+    fwrite("header_event", 1, sizeof "header_event", out);
+    return put_file(out, tracefs, "events/header_event");
 }
 
 static int put_head(FILE *out, int tracefs, const struct event *events, size_t nr_events,
@@ -151,38 +144,21 @@ static int put_head(FILE *out, int tracefs, const struct event *events, size_t n
     return 0;
 }
 
-static FILE *create(int dir, const char *name)
-{
-    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!file && fd >= 0)
-        close(fd);
-    return file;
-}
-
 int tracedat_head(int dir, int tracefs, const struct event *events, size_t nr_events, const struct contents *cmdlines)
 {
-    FILE *out = create(dir, "head.new");
-    if (!out)
-        return print_error("head.new: %s; it cannot be written", strerror(errno));
+    struct contents head;
+    FILE *out = memory_open(&head);
     int result = put_head(out, tracefs, events, nr_events, cmdlines);
-    bool failed = ferror(out) != 0;
-    if ((fclose(out) != 0 || failed) && result == 0)
-        result = print_error("head.new: %s; it cannot be written", strerror(errno));
-    if (result == 0 && renameat(dir, "head.new", dir, "head") < 0)
-        result = print_error("head: %s", strerror(errno));
+    memory_close(out);
+    if (result == 0)
+        result = file_replace(dir, "head", head.data, head.size);
+    free(head.data);
     return result;
 }
 
 unsigned tracedat_cpus(int dir)
 {
-    unsigned nr = 0;
-    for (;; nr++) {
-        char name[16];
-        snprintf(name, sizeof name, "cpu%u", nr);
-        if (faccessat(dir, name, F_OK, 0) < 0)
-            return nr;
-    }
+    return files_numbered(dir, "cpu");
 }
 
 static int open_cpu(int dir, unsigned cpu, size_t page_bytes, uint64_t *size)
@@ -279,9 +255,7 @@ static struct contents tail_of_head(const struct contents *clock, const struct c
                                     uint64_t head_bytes, uint64_t page)
 {
     struct contents tail;
-    FILE *out = open_memstream(&tail.data, &tail.size);
-    if (!out)
-        exit(-print_error("no memory left"));
+    FILE *out = memory_open(&tail);
     put(out, nr_cpus, 4);
     put_options(out, clock, uname, stats, nr_cpus);
     fwrite("flyrecord", 1, sizeof "flyrecord", out);
@@ -296,8 +270,7 @@ static struct contents tail_of_head(const struct contents *clock, const struct c
     uint64_t end = head_bytes + (uint64_t)ftell(out);
     for (uint64_t fill = to_page(end, page) - end; fill > 0; fill--)
         putc(0, out);
-    if (fclose(out) != 0)
-        exit(-print_error("no memory left"));
+    memory_close(out);
     return tail;
 }
 
@@ -337,8 +310,7 @@ int tracedat_pack(int dir, int out, const struct contents *stats)
         free(tail.data);
     }
     while (opened > 0)
-        if (parts[--opened].fd >= 0)
-            close(parts[opened].fd);
+        close_file(parts[--opened].fd);
     free(parts);
     free(head.data);
     free(clock.data);

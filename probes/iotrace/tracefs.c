@@ -116,17 +116,6 @@ static bool instance_is_live(const char *name)
     return process_start(pid) == start;
 }
 
-static unsigned count_cpus(int dir)
-{
-    unsigned nr = 0;
-    for (;; nr++) {
-        char path[40];
-        snprintf(path, sizeof path, "per_cpu/cpu%u", nr);
-        if (faccessat(dir, path, F_OK, 0) < 0)
-            return nr;
-    }
-}
-
 int instance_adopt(struct instance *instance, int tracefs, const char *name)
 {
     *instance = (struct instance){.tracefs = tracefs, .dir = -1, .held = -1};
@@ -136,7 +125,7 @@ int instance_adopt(struct instance *instance, int tracefs, const char *name)
     free(path);
     if (instance->dir < 0)
         return -1;
-    instance->nr_cpus = count_cpus(instance->dir);
+    instance->nr_cpus = files_numbered(instance->dir, "per_cpu/cpu");
     return 0;
 }
 
@@ -233,38 +222,37 @@ bool tracefs_has_event(int tracefs, const char *system, const char *name)
     return has;
 }
 
+/* Write `text` to a file of an event. Returns -1 with errno set. */
+static int event_command(const struct instance *instance, const struct event *event, const char *file, const char *text)
+{
+    char *path = format("events/%s/%s/%s", event->system, event->name, file);
+    int result = file_command(instance->dir, path, text, 0), error = errno;
+    free(path);
+    errno = error;
+    return result;
+}
+
 void instance_filter(const struct instance *instance, struct event *event)
 {
-    char *filter = format("events/%s/%s/filter", event->system, event->name);
-    if (event->filter && file_command(instance->dir, filter, event->filter, 0) < 0) {
-        print_note("%s/%s: the kernel refuses the filter %s; recorded without it", event->system, event->name,
-                   event->filter);
-        free(event->filter);
-        event->filter = NULL;
-    }
-    free(filter);
+    if (!event->filter || event_command(instance, event, "filter", event->filter) == 0)
+        return;
+    print_note("%s/%s: the kernel refuses the filter %s; recorded without it", event->system, event->name,
+               event->filter);
+    free(event->filter);
+    event->filter = NULL;
 }
 
 int instance_enable(const struct instance *instance, const struct event *event, bool enable)
 {
-    char *path = format("events/%s/%s/enable", event->system, event->name);
-    int result = file_command(instance->dir, path, enable ? "1" : "0", 0);
-    free(path);
-    return result;
+    return event_command(instance, event, "enable", enable ? "1" : "0");
 }
 
 void instance_leave_out(const struct instance *instance, const struct event *event, int tid)
 {
-    char *path = format("events/%s/%s/filter", event->system, event->name), *filter;
-    if (tid == 0)
-        filter = format("%s", event->filter ? event->filter : "0");
-    else if (event->filter)
-        filter = format("(%s) && common_pid != %d", event->filter, tid);
-    else
-        filter = format("common_pid != %d", tid);
-    file_command(instance->dir, path, filter, 0);
-    free(path);
-    free(filter);
+    const char *filter = event->filter ? event->filter : "0";
+    char *narrowed = event->filter ? format("(%s) && common_pid != %d", filter, tid) : format("common_pid != %d", tid);
+    event_command(instance, event, "filter", tid ? narrowed : filter);
+    free(narrowed);
 }
 
 static uint64_t labelled(const char *text, const char *label)

@@ -61,7 +61,6 @@ struct file {
 };
 
 struct files {
-    const char *root;
     const bool *groups;
     struct file *list;
     size_t count;
@@ -69,11 +68,9 @@ struct files {
     uint64_t unreadable;
 };
 
-struct files *files_open(const char *root, const bool groups[GROUPS])
+struct files *files_open(const bool groups[GROUPS])
 {
     struct files *files = zeroed(1, sizeof *files);
-
-    files->root = root;
     files->groups = groups;
     return files;
 }
@@ -81,7 +78,6 @@ struct files *files_open(const char *root, const bool groups[GROUPS])
 static bool is_known(const struct files *files, const char *path)
 {
     size_t index = 0;
-
     while (index < files->count && strcmp(files->list[index].text.path, path))
         index++;
     return index < files->count;
@@ -89,20 +85,17 @@ static bool is_known(const struct files *files, const char *path)
 
 static void search_pattern(struct files *files, const struct pattern *pattern)
 {
-    char *paths = format("%s%s", files->root, pattern->paths);
     glob_t matched;
-
-    if (glob(paths, 0, NULL, &matched) == 0) {
-        for (size_t index = 0; index < matched.gl_pathc; index++) {
-            if (is_known(files, matched.gl_pathv[index]))
-                continue;
-            files->list = grow(files->list, files->count + 1, sizeof *files->list);
-            files->list[files->count++] =
-                (struct file){.text = text_of(format("%s", matched.gl_pathv[index])), .of = pattern};
-        }
-        globfree(&matched);
+    if (glob(pattern->paths, 0, NULL, &matched) != 0)
+        return;
+    for (size_t index = 0; index < matched.gl_pathc; index++) {
+        if (is_known(files, matched.gl_pathv[index]))
+            continue;
+        files->list = grow(files->list, files->count + 1, sizeof *files->list);
+        files->list[files->count++] =
+            (struct file){.text = text_of(format("%s", matched.gl_pathv[index])), .of = pattern};
     }
-    free(paths);
+    globfree(&matched);
 }
 
 /* A file that cannot be read is tried again, because it may return. */
@@ -110,7 +103,6 @@ static void read_file(struct files *files, struct file *file, struct output *out
 {
     int64_t ts_ns = clock_now(CLOCK_RECORD);
     struct span now;
-
     if (text_load(out, &file->text, &now)) {
         text_take(out, &file->text, ts_ns, now, false);
     } else {
@@ -122,7 +114,6 @@ static void read_file(struct files *files, struct file *file, struct output *out
 void files_read(struct files *files, struct output *out, bool all)
 {
     int64_t now_ns = clock_now(CLOCK_RECORD);
-
     if (now_ns >= files->search_ns) {
         for (size_t index = 0; index < sizeof patterns / sizeof *patterns; index++)
             if (files->groups[patterns[index].group])
@@ -131,7 +122,6 @@ void files_read(struct files *files, struct output *out, bool all)
     }
     for (size_t index = 0; index < files->count; index++) {
         struct file *file = &files->list[index];
-
         if (!all && now_ns < file->due_ns)
             continue;
         read_file(files, file, out);

@@ -67,7 +67,6 @@ static int take_groups(struct request *request, const char *words)
         request->groups[group] = true;
     while (words) {
         size_t length = strcspn(words, ",");
-
         if (take_group(request, words, length) < 0)
             return -1;
         words = words[length] ? words + length + 1 : NULL;
@@ -78,7 +77,6 @@ static int take_groups(struct request *request, const char *words)
 static int run(struct command *command)
 {
     struct request *request = &command->request;
-
     if (!request->output)
         return print_error("name the file to write: -o FILE; see --help");
     if (take_groups(request, command->groups) < 0)
@@ -103,7 +101,6 @@ int main(int argc, char **argv)
     const struct opts opts = {"-o FILE [OPTION...] [-- COMMAND...]", about, more, table,
                               sizeof table / sizeof *table,          NULL};
     int first = opts_parse(&opts, argc, argv), result;
-
     if (first < 0)
         result = -1;
     else if (command.help)

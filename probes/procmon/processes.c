@@ -38,7 +38,6 @@ struct processes {
 struct processes *processes_open(int64_t interval_ns)
 {
     struct processes *processes = zeroed(1, sizeof *processes);
-
     processes->interval_ns = interval_ns;
     /* Only Android has this file, and only root may read it. */
     packages_read(&processes->packages, PACKAGES_LIST);
@@ -51,7 +50,6 @@ struct processes *processes_open(int64_t interval_ns)
 static struct process *new_process(int32_t pid)
 {
     struct process *process = zeroed(1, sizeof *process);
-
     process->pid = pid;
     process->stat = text_of(format("/proc/%d/stat", (int)pid));
     process->io = text_of(format("/proc/%d/io", (int)pid));
@@ -70,7 +68,6 @@ static void drop(struct output *out, struct process *process)
 static int32_t next_listed(DIR *proc)
 {
     const struct dirent *entry;
-
     while ((entry = readdir(proc)))
         if (*entry->d_name >= '1' && *entry->d_name <= '9')
             return (int32_t)strtol(entry->d_name, NULL, 10);
@@ -93,7 +90,6 @@ static void list(struct processes *processes, struct output *out, struct tick *t
     struct entry *old = processes->entries, *before = old, *end = old + processes->count;
     int64_t busy_until_ns = old ? clock_now(CLOCK_RECORD) + BUSY_NS : 0;
     int32_t pid;
-
     processes->entries = NULL;
     processes->count = processes->capacity = 0;
     rewinddir(processes->proc);
@@ -120,7 +116,6 @@ static bool name_of(struct span stat, char name[NAME_BYTES])
     static const char worker[] = "kworker/", rescuer[] = "kworker/R-";
     const char *open = memchr(stat.at, '(', (size_t)(stat.end - stat.at));
     const char *close = memrchr(stat.at, ')', (size_t)(stat.end - stat.at));
-
     if (!open || !close || close < open || close - open > NAME_BYTES)
         return false;
     snprintf(name, NAME_BYTES, "%.*s", (int)(close - open - 1), open + 1);
@@ -137,7 +132,6 @@ static bool read_stat(struct processes *processes, struct output *out, struct pr
     char name[NAME_BYTES];
     struct span now;
     bool is_read = text_load(out, &process->stat, &now);
-
     process->ended = !is_read && (errno == ENOENT || errno == ESRCH);
     if (process->ended)
         return false;
@@ -158,7 +152,6 @@ static bool read_io(struct processes *processes, struct output *out, struct proc
 {
     int64_t ts_ns = clock_now(CLOCK_RECORD);
     struct span now;
-
     if (process->denied || process->ended || !process->stat.number)
         return false;
     if (text_load(out, &process->io, &now))
@@ -171,7 +164,6 @@ static bool read_io(struct processes *processes, struct output *out, struct proc
 static void read_process(struct processes *processes, struct output *out, struct entry *entry, struct tick *tick)
 {
     bool renamed = false, worked = !entry->process->ended && read_stat(processes, out, entry->process, &renamed);
-
     worked |= read_io(processes, out, entry->process, renamed);
     if (worked)
         entry->busy_until_ns = clock_now(CLOCK_RECORD) + BUSY_NS;
@@ -190,11 +182,9 @@ static void read_all(struct processes *processes, struct output *out, struct tic
 static void read_busy(struct processes *processes, struct output *out, int64_t now_ns, int64_t most, struct tick *tick)
 {
     size_t first = processes->next_busy;
-
     for (size_t step = 0; step < processes->count; step++) {
         size_t index = (first + step) % processes->count;
         struct entry *entry = &processes->entries[index];
-
         if (entry->busy_until_ns <= now_ns)
             continue;
         if (most-- > 0) {
@@ -212,7 +202,6 @@ static void read_idle(struct processes *processes, struct output *out, int64_t n
 {
     for (size_t step = 0; step < processes->count && most > 0; step++) {
         struct entry *entry = &processes->entries[processes->next_idle++ % processes->count];
-
         if (entry->busy_until_ns > now_ns)
             continue;
         read_process(processes, out, entry, tick);
@@ -227,7 +216,6 @@ static void read_some(struct processes *processes, struct output *out, struct ti
     int64_t each_ns = processes->interval_ns < second_ns ? processes->interval_ns : second_ns;
     int64_t idle = (int64_t)processes->count * each_ns / second_ns + 1;
     int64_t kept = idle < IDLE_MOST ? idle : IDLE_MOST;
-
     read_busy(processes, out, now_ns, most - kept, tick);
     most -= tick->processes;
     read_idle(processes, out, now_ns, idle < most ? idle : most, tick);
@@ -236,13 +224,11 @@ static void read_some(struct processes *processes, struct output *out, struct ti
 void processes_read(struct processes *processes, struct output *out, bool all, struct tick *tick)
 {
     int64_t now_ns = clock_now(CLOCK_RECORD);
-
     if (!processes->proc)
         return;
     if (all || now_ns >= processes->list_ns) {
         /* Measured in CPU time: on a busy machine, new processes must not stay undetected for longer. */
         int64_t began_ns = clock_now(CLOCK_PROCESS_CPUTIME_ID), wait_ns;
-
         list(processes, out, tick);
         wait_ns = LIST_SHARE * (clock_now(CLOCK_PROCESS_CPUTIME_ID) - began_ns);
         processes->list_ns = now_ns + (wait_ns < LIST_NS ? wait_ns : LIST_NS);

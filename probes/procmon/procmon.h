@@ -83,7 +83,7 @@ void tick_write(struct output *out, const struct tick *tick);
 /* -- files of the system, in files.c ------------------------------------------------------------------------------- */
 
 struct files;
-struct files *files_open(const char *root, const bool groups[GROUPS]);
+struct files *files_open(const bool groups[GROUPS]);
 /* Read the files that are due; `all`: every file. */
 void files_read(struct files *files, struct output *out, bool all);
 void files_close(struct files *files, struct output *out);

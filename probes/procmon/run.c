@@ -38,11 +38,9 @@ static void show_progress(struct run *run, int64_t now_ns)
 {
     bool terminal = isatty(STDERR_FILENO);
     int64_t past_ns = now_ns - run->began_ns, all_ns = run->request->time_ns;
-    int percent;
-
     if (run->request->quiet || !all_ns)
         return;
-    percent = past_ns < all_ns ? (int)(100 * past_ns / all_ns) : 100;
+    int percent = past_ns < all_ns ? (int)(100 * past_ns / all_ns) : 100;
     if (percent <= run->percent)
         return;
     run->percent = percent;
@@ -67,7 +65,6 @@ static void sample(struct run *run, int64_t ts_ns, bool all)
 {
     int64_t now_ns = clock_now(CLOCK_RECORD);
     struct tick tick = {.ts_ns = ts_ns, .late_ns = now_ns - ts_ns};
-
     tick.missed = run->skipped < UINT32_MAX ? (uint32_t)run->skipped : UINT32_MAX;
     files_read(run->files, &run->out, all);
     if (run->processes)
@@ -85,7 +82,6 @@ static void sample(struct run *run, int64_t ts_ns, bool all)
 static int prepare(struct run *run)
 {
     sigset_t signals;
-
     command_end_signals(&signals);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, &run->before);
@@ -104,7 +100,6 @@ static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
 {
     const struct itimerspec times = {{each_ns / SECOND_NS, each_ns % SECOND_NS},
                                      {at_ns / SECOND_NS, at_ns % SECOND_NS}};
-
     return timerfd_settime(timer, TFD_TIMER_ABSTIME, &times, NULL);
 }
 
@@ -112,7 +107,6 @@ static int set_timer(int timer, int64_t at_ns, int64_t each_ns)
 static int begin_ticks(struct run *run)
 {
     int64_t time_ns = run->request->time_ns;
-
     run->began_ns = clock_now(CLOCK_RECORD);
     if (set_timer(run->timer, run->began_ns + run->interval_ns, run->interval_ns) < 0 ||
         (time_ns && set_timer(run->end, run->began_ns + time_ns, 0) < 0))
@@ -124,7 +118,6 @@ static int begin_ticks(struct run *run)
 static int start_command(struct run *run)
 {
     struct rlimit own;
-
     getrlimit(RLIMIT_NOFILE, &own);
     setrlimit(RLIMIT_NOFILE, &run->descriptors);
     run->child = command_start(run->request->words, &run->before);
@@ -136,7 +129,6 @@ static int start_command(struct run *run)
 static bool has_ended(const struct run *run)
 {
     siginfo_t about = {0};
-
     return run->child && waitid(P_PID, (id_t)run->child, &about, WEXITED | WNOWAIT | WNOHANG) == 0 && about.si_pid;
 }
 
@@ -156,7 +148,6 @@ static bool take_signals(struct run *run)
 {
     struct signalfd_siginfo came;
     bool end = false;
-
     while (read(run->signals, &came, sizeof came) == (ssize_t)sizeof came)
         if (came.ssi_signo != SIGCHLD)
             end |= end_command(run);
@@ -167,14 +158,12 @@ static bool take_signals(struct run *run)
 static uint64_t take_timer(int timer)
 {
     uint64_t expired;
-
     return read(timer, &expired, sizeof expired) == (ssize_t)sizeof expired ? expired : 0;
 }
 
 static void take_tick(struct run *run)
 {
     uint64_t expired = take_timer(run->timer);
-
     if (!expired || run->out.failed)
         return;
     run->ticks += expired;
@@ -186,7 +175,6 @@ static void take_tick(struct run *run)
 static void count_skipped(struct run *run)
 {
     uint64_t expired = take_timer(run->timer);
-
     run->skipped += expired ? expired - 1 : 0;
 }
 
@@ -194,7 +182,6 @@ static void loop(struct run *run)
 {
     struct pollfd waits[] = {{run->timer, POLLIN, 0}, {run->end, POLLIN, 0}, {run->signals, POLLIN, 0}};
     bool end = false;
-
     while (!end) {
         if (poll(waits, sizeof waits / sizeof *waits, -1) < 0 && errno != EINTR)
             break;
@@ -212,7 +199,6 @@ static void loop(struct run *run)
 static void reap(struct run *run)
 {
     int status;
-
     if (!run->child)
         return;
     if (waitpid(run->child, &status, WNOHANG) != run->child)
@@ -226,7 +212,6 @@ static void reap(struct run *run)
 static int finish(struct run *run, int result)
 {
     struct record *record = run->out.record;
-
     files_close(run->files, &run->out);
     if (run->processes)
         processes_close(run->processes, &run->out);
@@ -236,22 +221,12 @@ static int finish(struct run *run, int result)
     return record_close(record) < 0 ? -1 : result;
 }
 
-static void release(struct run *run)
-{
-    const int files[] = {run->timer, run->end, run->signals};
-
-    for (size_t index = 0; index < sizeof files / sizeof *files; index++)
-        close_file(files[index]);
-}
-
 /* Sample into the open file. */
 static int sample_all(struct run *run)
 {
     const struct request *request = run->request;
-    int result;
-
     sample(run, clock_now(CLOCK_RECORD), true);
-    result = begin_ticks(run) < 0 || (request->words[0] && start_command(run) < 0) ? -1 : 0;
+    int result = begin_ticks(run) < 0 || (request->words[0] && start_command(run) < 0) ? -1 : 0;
     if (result == 0)
         loop(run);
     count_skipped(run);
@@ -266,11 +241,9 @@ static int sample_all(struct run *run)
 static int raise_limit(struct rlimit *before)
 {
     struct rlimit limit;
-
     getrlimit(RLIMIT_NOFILE, before);
-    limit = (struct rlimit){before->rlim_max, before->rlim_max};
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-        limit = *before;
+    files_allow_most();
+    getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur > DESCRIPTORS_MOST)
         limit.rlim_cur = DESCRIPTORS_MOST;
     return (int)(limit.rlim_cur - limit.rlim_cur / FREE_SHARE);
@@ -281,7 +254,6 @@ int procmon_run(const struct request *request)
     struct run run = {
         .request = request, .interval_ns = SECOND_NS / request->hz, .timer = -1, .end = -1, .signals = -1};
     int result = -1;
-
     if (request->words[0] && !command_is_runnable(request->words[0]))
         return print_error("%s: no such program; the command cannot be run", request->words[0]);
     run.out.descriptors = raise_limit(&run.descriptors);
@@ -289,10 +261,12 @@ int procmon_run(const struct request *request)
     if (prepare(&run) == 0)
         run.out.record = record_open(request->output, &procmon_probe);
     if (run.out.record) {
-        run.files = files_open("", request->groups);
+        run.files = files_open(request->groups);
         run.processes = request->groups[GROUP_PROCESS] ? processes_open(run.interval_ns) : NULL;
         result = finish(&run, sample_all(&run));
     }
-    release(&run);
+    close_file(run.timer);
+    close_file(run.end);
+    close_file(run.signals);
     return result;
 }

@@ -63,7 +63,6 @@ static bool read_all(struct output *out, int file, struct span *now)
 {
     size_t length = 0;
     ssize_t got;
-
     do {
         if (out->capacity - length < 4096) {
             out->capacity = out->capacity ? 2 * out->capacity : 16384;
@@ -82,7 +81,6 @@ bool text_load(struct output *out, struct text *text, struct span *now)
 {
     int file = text->file >= 0 ? text->file : open(text->path, O_RDONLY | O_CLOEXEC), error;
     bool is_read = file >= 0 && read_all(out, file, now);
-
     error = errno;
     if (text->file < 0 && is_read && out->descriptors > 0) {
         text->file = file;
@@ -138,11 +136,9 @@ long text_changes(struct span before, struct span now, char changes[RECORD_TEXT_
     bool is_named = false; /* the line has a name: numbers before the name belong to it */
     unsigned int between = 0;
     size_t length = 0;
-
     while (before.at < before.end && now.at < now.end) {
         struct span old, new;
         bool ends = take_word(&before, &old), numbers;
-
         if (take_word(&now, &new) != ends)
             return -1;
         numbers = is_number(old) && is_number(new);
@@ -172,7 +168,6 @@ static void write_row(struct output *out, struct text *text, size_t parts_left, 
         .file = text->number,
         .parts_left = (uint32_t)parts_left,
     };
-
     out->failed |= record_add(out->record, &text_type, &row, texts) < 0;
     if (!parts_left)
         text->written_ns = row.ts_ns;
@@ -181,11 +176,9 @@ static void write_row(struct output *out, struct text *text, size_t parts_left, 
 static void write_whole(struct output *out, struct text *text, struct span now)
 {
     size_t parts = 1 + span_length(now) / RECORD_TEXT_BYTES;
-
     while (parts--) {
         size_t length = parts ? RECORD_TEXT_BYTES : span_length(now);
         const struct record_text texts[] = {{text->path, strlen(text->path)}, {now.at, length}, {NULL, 0}};
-
         write_row(out, text, parts, texts);
         now.at += length;
     }
@@ -215,7 +208,6 @@ bool text_take(struct output *out, struct text *text, int64_t ts_ns, struct span
     bool is_first = !text->number, same = !is_first && !whole && is_same(before, now);
     char changes[RECORD_TEXT_BYTES];
     long length = -1;
-
     if (!same)
         write_same(out, text);
     text->read_ns = ts_ns;

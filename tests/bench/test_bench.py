@@ -576,7 +576,7 @@ def test_a_pause_that_was_asked_for_is_no_part_of_the_time() -> None:
 
 
 def bucket(value: int, bits: int = 6) -> tuple[int, int]:
-    """Return lower bound and width of a value's bucket, as described in probes/iobench/hist.h."""
+    """Return lower bound and width of a value's bucket, as described in probes/iobench/bench.h."""
     if value < 1 << bits:
         return value, 1
     width = 1 << (value.bit_length() - 1 - bits)

@@ -367,7 +367,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_writes(public: Path) -> No
     with ext4(public, 32) as disk:
         sentence = refused("-p", disk.top, "--size=8m", "--numjobs=8", "--rw=write")
         assert left_in(disk.top) == []
-    assert re.search(rf"\d+ bytes are free, but the run needs {64 * MIB * 21 // 20}", sentence)
+    assert re.search(rf"\d+ bytes are free, but {64 * MIB * 21 // 20} are needed", sentence)
 
 
 @pytest.mark.parametrize(

@@ -493,7 +493,7 @@ def test_a_block_device_that_is_in_use_or_too_small_is_refused(tmp_path: Path) -
             mounted.device,
             tmp_path / "program.rec",
         ]
-        assert b"is in use, mounted for instance" in built.run(*command(), *words, status=1).stderr
+        assert b"is in use, mounted or held" in built.run(*command(), *words, status=1).stderr
 
 
 def test_the_description_is_json() -> None:

@@ -332,7 +332,7 @@ def test_a_filesystem_of_its_own(tmp_path: Path) -> None:
         built.run(*command(), small, filesystem.top)
         assert [path.name for path in filesystem.top.iterdir()] == ["lost+found"]
         told = built.run(*command(), large, filesystem.top, status=1).stderr.decode()
-        assert re.search(r": \d+ bytes are free, but the program's files need \d+; make room\n", told)
+        assert re.search(r": \d+ bytes are free, but \d+ are needed; make room\n", told)
         assert [path.name for path in filesystem.top.iterdir()] == ["lost+found"]
         (filesystem.top / "lost+found" / "#12").touch()
         told = built.run(*command(), small, filesystem.top, status=1).stderr.decode()

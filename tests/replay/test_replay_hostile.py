@@ -31,7 +31,7 @@ EIB = 1 << 60
 
 OPEN = 'openat(AT_FDCWD, "/f", O_RDWR|O_CREAT, 0644) = 3'
 DONE = r", (\d+) of \1 operations done by"
-ROOM = r"\d+ bytes are free, but the program's files need \d+; make room\n"
+ROOM = r"\d+ bytes are free, but \d+ are needed; make room\n"
 NOTHING = ", 0 of 0 operations done by"
 
 

@@ -3,7 +3,7 @@
 The kernel's events are those of group ``syscalls``, one pair for each call, with the arguments as fields in order
 (kernel/trace/trace_syscalls.c), and of ``raw_syscalls``, one pair for all calls (include/trace/events/syscalls.h, Linux
 2.6.32 to 6.18). Paths and files come from the probes of iotrace: ``call_path`` and ``call_fd``, or the probes that
-record file names (probes/iotrace/dynprobes.h).
+record file names (probes/iotrace/dynprobes.c).
 """
 
 from __future__ import annotations

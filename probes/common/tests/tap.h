@@ -1,8 +1,8 @@
 /* Test results in the Test Anything Protocol. */
 #pragma once
 
-#include <stdarg.h>
 #include "common/base.h"
+#include <stdarg.h>
 
 static int tap_points, tap_failures;
 

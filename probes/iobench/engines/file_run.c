@@ -15,7 +15,6 @@ static int32_t nr_files(const struct bench_job *job)
 static uint64_t nr_samples(const struct bench_job *job)
 {
     int64_t number = SAMPLES / job->threads, affordable = SAMPLED_AT_MOST / job->file.record;
-
     if (job->file.verify_all)
         return file_records(job);
     if (number < SAMPLES_LEAST)
@@ -31,7 +30,6 @@ static uint64_t nr_samples(const struct bench_job *job)
 static size_t state_bytes(const struct bench_job *job)
 {
     size_t of_worker = sizeof(struct checker) + nr_samples(job) * sizeof(struct checker_slot);
-
     return sizeof(struct file_state) + (size_t)job->threads * of_worker;
 }
 
@@ -67,14 +65,12 @@ static int make_state(struct bench_run *run)
     const struct bench_job *job = run->job;
     struct file_state *state =
         mmap(NULL, state_bytes(job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct checker_slot *slots;
-
     if (state == MAP_FAILED)
         return print_error("no memory for %" PRId64 " workers (%s)", job->threads, strerror(errno));
     run->state = state;
     /* A kept file has the data of an earlier run with this seed: writing the same again would change nothing. */
     state->payload_seed = job->keep ? (uint64_t)clock_now(CLOCK_REALTIME) : job->seed;
-    slots = (struct checker_slot *)&state->checkers[job->threads];
+    struct checker_slot *slots = (struct checker_slot *)&state->checkers[job->threads];
     for (int64_t worker = 0; worker < job->threads; worker++)
         checker_make(&state->checkers[worker], file_records(job), slots + (uint64_t)worker * nr_samples(job),
                      nr_samples(job));
@@ -93,11 +89,9 @@ static int path_of(const struct bench_run *run, int32_t worker, char *path, size
 static int open_to_look(const struct bench_run *run, int32_t number)
 {
     char path[4096];
-    int file;
-
     if (path_of(run, number, path, sizeof path))
         return -1;
-    file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
     return file < 0 ? print_error("%s: cannot be opened (%s)", path, strerror(errno)) : file;
 }
 
@@ -105,7 +99,6 @@ static int64_t allocated(const struct bench_run *run, int32_t number)
 {
     char path[4096];
     struct stat about;
-
     return !files_path(run, number, path, sizeof path) && !stat(path, &about) ? (int64_t)about.st_blocks * 512 : 0;
 }
 
@@ -113,13 +106,11 @@ static int lay_out(const struct bench_run *run)
 {
     int64_t missing = 0;
     char path[4096];
-
     for (int32_t number = 0; number < nr_files(run->job); number++) {
         int64_t have = allocated(run, number);
-
         missing += have < run->job->file.size ? run->job->file.size - have : 0;
     }
-    if (files_room(run->directory, missing))
+    if (files_room(run->held, run->directory, missing))
         return -1;
     for (int32_t number = 0; number < nr_files(run->job); number++)
         if (path_of(run, number, path, sizeof path) || files_lay_out(run->job, path, (uint32_t)number))
@@ -134,7 +125,6 @@ static int check_file(const struct bench_run *run, int file)
     const struct file_job *job = &run->job->file;
     struct direct_align align = {1, 1};
     off_t end = lseek(file, 0, SEEK_END), hole = file_reads(run->job) ? lseek(file, 0, SEEK_HOLE) : -1;
-
     if (end < 0 || (job->layout != LAYOUT_EMPTY && end < job->size))
         return print_error("--size %" PRId64 ": the file ends at %" PRId64, job->size, (int64_t)end);
     if (hole >= 0 && hole < job->size)
@@ -154,12 +144,10 @@ static int check_file(const struct bench_run *run, int file)
 static int bring_cache(struct bench_run *run, int32_t number)
 {
     int file = open_to_look(run, number), result;
-    off_t end;
-
     if (file < 0)
         return -1;
     result = check_file(run, file);
-    end = lseek(file, 0, SEEK_END);
+    off_t end = lseek(file, 0, SEEK_END);
     if (end > run->job->file.size)
         end = run->job->file.size;
     if (!result && run->job->cache == CACHE_COLD && cache_evict(file))
@@ -188,7 +176,6 @@ int file_load(struct bench_run *run)
 void file_unload(struct bench_run *run)
 {
     struct file_state *state = run->state;
-
     if (!state)
         return;
     order_free(&state->reads);
@@ -205,7 +192,6 @@ static int64_t expected_end(const struct bench_run *run, int32_t number)
     const struct file_state *state = run->state;
     int32_t last = file_is_shared(run->job) ? run->nr_workers - 1 : number;
     int64_t end = 0;
-
     if (run->job->file.layout != LAYOUT_EMPTY)
         return run->job->file.size;
     for (int32_t worker = number; worker <= last; worker++)
@@ -218,7 +204,6 @@ static int verify_size(struct bench_run *run, int32_t number)
 {
     int64_t expected = expected_end(run, number), end;
     int file = open_to_look(run, number);
-
     if (file < 0)
         return -1;
     end = lseek(file, 0, SEEK_END);
@@ -233,7 +218,6 @@ static int verify_worker(struct bench_run *run, int32_t worker)
     const struct file_state *state = run->state;
     int file = open_to_look(run, worker), result;
     uint64_t wrong;
-
     if (file < 0)
         return -1;
     result = checker_verify(&state->checkers[worker], file, (size_t)run->job->file.record, &wrong);
@@ -252,7 +236,6 @@ static int verify_worker(struct bench_run *run, int32_t worker)
 static void verify_cold(struct bench_run *run)
 {
     const struct file_state *state = run->state;
-
     if (!state->read_again || run->cache.state != CACHE_COLD || (run->job->file.mode.open_flags & O_DIRECT))
         return;
     run->cache.state = CACHE_UNKNOWN;
@@ -267,7 +250,6 @@ static void verify_cold(struct bench_run *run)
 static int64_t came_from_device(const struct system_usage *usage)
 {
     bool by_device = usage->device_read_bytes >= 0 && usage->device_read_bytes < usage->process_read_bytes;
-
     return by_device ? usage->device_read_bytes : usage->process_read_bytes;
 }
 
@@ -275,7 +257,6 @@ static int64_t came_from_device(const struct system_usage *usage)
 static void verify_warm(struct bench_run *run)
 {
     int64_t came = came_from_device(&run->system);
-
     if (run->job->cache != CACHE_WARM || run->job->file.access != ACCESS_READ || came <= 0)
         return;
     run->cache.state = CACHE_UNKNOWN;
@@ -286,7 +267,6 @@ static void verify_warm(struct bench_run *run)
 int file_verify(struct bench_run *run)
 {
     int result = 0;
-
     verify_cold(run);
     verify_warm(run);
     if (!file_writes(run->job))

@@ -11,7 +11,6 @@
 static ssize_t write_with_flags(int file, void *data, size_t bytes, off_t offset, int flags)
 {
     struct iovec all = {data, bytes};
-
     return syscall(SYS_pwritev2, file, &all, 1UL, (unsigned long)offset, (unsigned long)((uint64_t)offset >> 32),
                    flags);
 }
@@ -25,17 +24,18 @@ static bool has_barriers(void)
 static int check(const struct bench_job *job)
 {
     const struct file_mode *mode = &job->file.mode;
-
-    if (job->file.depth > 1)
-        return print_error("--iodepth: more than one request in flight needs --ioengine io_uring");
-    if (mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC)
-        return print_error("msync is for mappings: --ioengine mmap");
-    if ((mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER) && !has_barriers())
-        return print_error("this kernel has no fbarrier and fdatabarrier (system calls 548 and 549 of barrier-enabled "
-                           "kernels): choose another --mode");
-    if (mode->write_flags && write_with_flags(-1, NULL, 0, 0, mode->write_flags) < 0 && errno == ENOSYS)
-        return print_error("this kernel has no pwritev2 (Linux 4.7): choose another --mode than rwf_dsync");
-    return file_check(job);
+    bool barrier = mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER;
+    return REFUSE(
+               {job->file.depth > 1, "--iodepth: more than one request in flight needs --ioengine io_uring"},
+               {mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC,
+                "msync is for mappings: --ioengine mmap"},
+               {barrier && !has_barriers(),
+                "this kernel has no fbarrier and fdatabarrier (system calls 548 and 549 of barrier-enabled kernels): "
+                "choose another --mode"},
+               {mode->write_flags && write_with_flags(-1, NULL, 0, 0, mode->write_flags) < 0 && errno == ENOSYS,
+                "this kernel has no pwritev2 (Linux 4.7): choose another --mode than rwf_dsync"})
+               ? -1
+               : file_check(job);
 }
 
 static void close_worker(struct bench_worker *worker)
@@ -52,7 +52,6 @@ static int open_worker(struct bench_worker *worker)
 static int transfer(const struct file_worker *own, const struct file_step *step, int write_flags)
 {
     size_t done = 0;
-
     while (done < own->record) {
         void *data = own->buffers + done;
         size_t bytes = own->record - done;
@@ -60,7 +59,6 @@ static int transfer(const struct file_worker *own, const struct file_step *step,
         ssize_t moved = !step->write  ? pread(own->file, data, bytes, offset)
                         : write_flags ? write_with_flags(own->file, data, bytes, offset, write_flags)
                                       : pwrite(own->file, data, bytes, offset);
-
         if (!moved)
             return -1;
         if (moved > 0)
@@ -97,7 +95,6 @@ static int operate(struct bench_worker *worker, struct file_worker *own, const s
     const struct file_mode *mode = &worker->job->file.mode;
     int error = transfer(own, step, mode->write_flags);
     int64_t done_ns = clock_now(CLOCK_MONOTONIC);
-
     if (error)
         return file_fail(worker, own, step, error < 0 ? 0 : error);
     if (step->sync && make_durable(mode, own->file, step))
@@ -110,7 +107,6 @@ static int work(struct bench_worker *worker)
 {
     struct file_worker *own = worker->state;
     struct file_step step;
-
     while (file_next(worker, own, own->buffers, &step))
         if (operate(worker, own, &step))
             return -1;

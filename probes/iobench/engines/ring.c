@@ -17,7 +17,6 @@ static int set_up(unsigned entries, struct io_uring_params *params)
 {
     static const unsigned wishes[] = {SETUP_COOP_TASKRUN | SETUP_SINGLE_ISSUER, SETUP_COOP_TASKRUN, 0};
     int ring = -1;
-
     for (size_t wish = 0; wish < sizeof wishes / sizeof *wishes; wish++) {
         memset(params, 0, sizeof *params);
         params->flags = wishes[wish];
@@ -31,7 +30,6 @@ static int set_up(unsigned entries, struct io_uring_params *params)
 static void *map_part(const struct ring *ring, size_t bytes, uint64_t offset)
 {
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring->ring, (off_t)offset);
-
     return map == MAP_FAILED ? NULL : map;
 }
 
@@ -54,7 +52,6 @@ static void find_fields(struct ring *ring, const struct io_uring_params *params)
 {
     unsigned char *submitted = ring->submitted_map, *completed = ring->completed_map;
     unsigned *array = (unsigned *)(submitted + params->sq_off.array);
-
     ring->submitted_tail = (unsigned *)(submitted + params->sq_off.tail);
     ring->submitted_mask = *(unsigned *)(submitted + params->sq_off.ring_mask);
     ring->completed_head = (unsigned *)(completed + params->cq_off.head);
@@ -70,7 +67,6 @@ int ring_open(struct ring *ring, unsigned entries)
 {
     struct io_uring_params params;
     int error;
-
     memset(ring, 0, sizeof *ring);
     ring->ring = set_up(entries, &params);
     if (ring->ring < 0)
@@ -121,7 +117,6 @@ int ring_keep_buffers(struct ring *ring, const struct iovec *buffers, unsigned c
 struct io_uring_sqe *ring_prepare(struct ring *ring)
 {
     struct io_uring_sqe *entry = &ring->submissions[ring->tail++ & ring->submitted_mask];
-
     ring->prepared++;
     memset(entry, 0, sizeof *entry);
     return entry;
@@ -129,10 +124,8 @@ struct io_uring_sqe *ring_prepare(struct ring *ring)
 
 int ring_enter(struct ring *ring, unsigned least)
 {
-    long taken;
-
     __atomic_store_n(ring->submitted_tail, ring->tail, __ATOMIC_RELEASE);
-    taken = syscall(NR_ENTER, ring->ring, ring->prepared, least, least ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
+    long taken = syscall(NR_ENTER, ring->ring, ring->prepared, least, least ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
     if (taken < 0)
         return errno == EINTR || errno == EBUSY ? 0 : -1;
     ring->prepared -= (unsigned)taken;
@@ -142,7 +135,6 @@ int ring_enter(struct ring *ring, unsigned least)
 bool ring_take(struct ring *ring, struct io_uring_cqe *completion)
 {
     unsigned head = *ring->completed_head;
-
     if (head == __atomic_load_n(ring->completed_tail, __ATOMIC_ACQUIRE))
         return false;
     memcpy(completion, &ring->completions[head & ring->completed_mask], sizeof *completion);
@@ -155,7 +147,6 @@ int ring_await(const struct ring *ring, int64_t until_ns)
     struct pollfd waited = {.fd = ring->ring, .events = POLLIN};
     int64_t left_ns = until_ns - clock_now(CLOCK_MONOTONIC);
     struct timespec left = {.tv_sec = left_ns / SECOND_NS, .tv_nsec = left_ns % SECOND_NS};
-
     if (left_ns <= 0)
         return 0;
     return ppoll(&waited, 1, &left, NULL) < 0 && errno != EINTR ? -1 : 0;

@@ -33,16 +33,14 @@ static int check(const struct bench_job *job)
 {
     const struct file_mode *mode = &job->file.mode;
     struct ring ring;
-
-    if (job->file.depth > DEPTH_MOST)
-        return print_error("--iodepth: an io_uring has at most %d requests", DEPTH_MOST);
-    if (job->file.depth > 1 && job->think_ns)
-        return print_error(
-            "--thinktime: with more than one request in flight nothing would pause; leave out --iodepth");
-    if (mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC)
-        return print_error("msync is for mappings: --ioengine mmap");
-    if (mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER)
-        return print_error("io_uring has no fbarrier and fdatabarrier: choose --ioengine psync");
+    if (REFUSE({job->file.depth > DEPTH_MOST, "--iodepth: an io_uring has at most 16384 requests"},
+               {job->file.depth > 1 && job->think_ns,
+                "--thinktime: with more than one request in flight nothing would pause; leave out --iodepth"},
+               {mode->after == AFTER_MSYNC_ASYNC || mode->after == AFTER_MSYNC_SYNC,
+                "msync is for mappings: --ioengine mmap"},
+               {mode->after == AFTER_FBARRIER || mode->after == AFTER_FDATABARRIER,
+                "io_uring has no fbarrier and fdatabarrier: choose --ioengine psync"}))
+        return -1;
     if (ring_open(&ring, 1))
         return errno == ENOSYS
                    ? print_error("this kernel has no io_uring (Linux 5.1): choose --ioengine psync")
@@ -56,7 +54,6 @@ static int check(const struct bench_job *job)
 static void close_worker(struct bench_worker *worker)
 {
     struct uring_worker *own = worker->state;
-
     ring_close(&own->ring);
     file_close(&own->file);
     free(own->requests);
@@ -67,13 +64,10 @@ static void close_worker(struct bench_worker *worker)
 static int open_ring(struct bench_worker *worker, struct uring_worker *own)
 {
     unsigned depth = (unsigned)worker->job->file.depth;
-
     if (ring_open(&own->ring, worker->job->file.mode.after == AFTER_NONE ? depth : 2 * depth))
         return bench_fail(worker, errno, "no io_uring for %u requests (%s)", depth, strerror(errno));
-    own->requests = calloc(depth, sizeof *own->requests);
-    own->buffers = calloc(depth, sizeof *own->buffers);
-    if (!own->requests || !own->buffers)
-        return bench_fail(worker, ENOMEM, "no memory for %u requests", depth);
+    own->requests = zeroed(depth, sizeof *own->requests);
+    own->buffers = zeroed(depth, sizeof *own->buffers);
     for (unsigned number = 0; number < depth; number++) {
         own->buffers[number].iov_base = own->file.buffers + number * own->file.stride;
         own->buffers[number].iov_len = own->file.record;
@@ -89,7 +83,6 @@ static int open_ring(struct bench_worker *worker, struct uring_worker *own)
 static int open_worker(struct bench_worker *worker)
 {
     struct uring_worker *own = worker->state;
-
     own->ring.ring = -1;
     return file_open(worker, &own->file, (size_t)worker->job->file.depth) < 0 ? -1 : open_ring(worker, own);
 }
@@ -97,7 +90,6 @@ static int open_worker(struct bench_worker *worker)
 static struct io_uring_sqe *prepare(struct uring_worker *own, const struct request *request, bool is_sync)
 {
     struct io_uring_sqe *entry = ring_prepare(&own->ring);
-
     own->in_flight++;
     entry->fd = own->keeps_file ? 0 : own->file.file;
     entry->flags = own->keeps_file ? IOSQE_FIXED_FILE : 0;
@@ -109,7 +101,6 @@ static void prepare_transfer(struct uring_worker *own, struct request *request, 
 {
     bool write = request->step.write;
     struct io_uring_sqe *entry = prepare(own, request, false);
-
     entry->off = (uint64_t)request->step.offset + (request->all.iov_len - request->rest.iov_len);
     if (own->keeps_buffers) {
         entry->opcode = write ? IORING_OP_WRITE_FIXED : IORING_OP_READ_FIXED;
@@ -130,7 +121,6 @@ static void prepare_transfer(struct uring_worker *own, struct request *request, 
 static void prepare_sync(struct uring_worker *own, const struct request *request, const struct file_mode *mode)
 {
     struct io_uring_sqe *entry = prepare(own, request, true);
-
     if (mode->after == AFTER_RANGE) {
         entry->opcode = IORING_OP_SYNC_FILE_RANGE;
         entry->off = (uint64_t)request->step.sync_offset;
@@ -153,7 +143,6 @@ static void submit(struct uring_worker *own, struct request *request, const stru
 static void stamp(struct request *started)
 {
     int64_t now_ns = clock_now(CLOCK_MONOTONIC);
-
     for (; started; started = started->next)
         started->step.due_ns = started->step.start_ns = now_ns;
 }
@@ -164,10 +153,8 @@ static bool start(struct bench_worker *worker, struct uring_worker *own)
     const struct bench_job *job = worker->job;
     struct request *started = NULL;
     bool goes_on = true;
-
     while (own->free) {
         struct request *request = own->free;
-
         /* bench_next would sleep, and completions would not be noticed. */
         if (job->rate && own->busy && clock_now(CLOCK_MONOTONIC) < worker->next_due_ns)
             break;
@@ -235,10 +222,8 @@ static int reap(struct bench_worker *worker, struct uring_worker *own)
     int64_t now_ns = clock_now(CLOCK_MONOTONIC);
     struct io_uring_cqe completion;
     int result = 0;
-
     while (ring_take(&own->ring, &completion)) {
         struct request *request = &own->requests[completion.user_data / 2];
-
         own->in_flight--;
         if (!result)
             result = completion.user_data % 2 ? synced(worker, own, request, completion.res, now_ns)
@@ -251,7 +236,6 @@ static int reap(struct bench_worker *worker, struct uring_worker *own)
 static void abandon(struct uring_worker *own)
 {
     struct io_uring_cqe completion;
-
     while (own->in_flight) {
         if (ring_enter(&own->ring, 1))
             return;
@@ -275,7 +259,6 @@ static int work(struct bench_worker *worker)
     struct uring_worker *own = worker->state;
     bool goes_on = true;
     int result = 0;
-
     while (!result) {
         if (goes_on)
             goes_on = start(worker, own);

@@ -22,7 +22,6 @@
 static int open_engine(struct bench_worker *worker)
 {
     struct postmark_worker *workers = worker->run->state;
-
     worker->state = &workers[worker->index];
     worker->parts[PART_FILL] = workers[worker->index].filled;
     return 0;
@@ -37,7 +36,6 @@ struct deed {
 static int fail(struct bench_worker *worker, const char *path, const char *doing)
 {
     int error = errno;
-
     if (error == ENODATA)
         return bench_fail(worker, 0, "%s is shorter than what was written to it", path);
     return bench_fail(worker, error, "%s cannot be %s: %s", path, doing, strerror(error));
@@ -47,7 +45,6 @@ static struct pool_file *pick(struct bench_worker *worker, char path[POOL_PATH])
 {
     struct postmark_worker *own = worker->state;
     struct pool_file *file = pool_pick(&own->pool, &own->choices);
-
     if (file)
         pool_path(&own->pool, file, path);
     else
@@ -62,7 +59,6 @@ static int do_read(struct bench_worker *worker, struct deed *deed)
 {
     char path[POOL_PATH];
     const struct pool_file *file = pick(worker, path);
-
     if (!file)
         return -1;
     *deed = (struct deed){PART_READ, file->size};
@@ -74,13 +70,11 @@ static int do_append(struct bench_worker *worker, struct deed *deed)
     struct postmark_worker *own = worker->state;
     char path[POOL_PATH];
     struct pool_file *file = pick(worker, path);
-    int64_t bytes;
-
     if (!file)
         return -1;
     if (file->size >= own->job->most)
         return 0;
-    bytes = 1 + (int64_t)rng_below(&own->choices, (uint64_t)(own->job->most - file->size));
+    int64_t bytes = 1 + (int64_t)rng_below(&own->choices, (uint64_t)(own->job->most - file->size));
     file->size += bytes;
     *deed = (struct deed){PART_APPEND, bytes};
     return postmark_write(own, path, O_APPEND, bytes) ? fail(worker, path, "appended to") : 0;
@@ -90,7 +84,6 @@ static int do_create(struct bench_worker *worker, struct deed *deed)
 {
     char path[POOL_PATH];
     const struct pool_file *file = postmark_create(worker->state, path);
-
     if (!file)
         return fail(worker, path, "created");
     *deed = (struct deed){PART_CREATE, file->size};
@@ -102,7 +95,6 @@ static int do_delete(struct bench_worker *worker, struct deed *deed)
     struct postmark_worker *own = worker->state;
     char path[POOL_PATH];
     struct pool_file *file = pick(worker, path);
-
     if (!file)
         return -1;
     *deed = (struct deed){PART_DELETE, 0};
@@ -117,7 +109,6 @@ static int half(struct bench_worker *worker, int64_t bias, int (*const deeds[2])
     struct postmark_worker *own = worker->state;
     struct deed deed = {NR_PARTS, 0};
     int64_t from_ns = *now_ns;
-
     if (bias < 0)
         return 0;
     if (deeds[rng_below(&own->choices, 10) >= (uint64_t)bias](worker, &deed))
@@ -135,7 +126,6 @@ static int transaction(struct bench_worker *worker, int64_t due_ns)
     static int (*const on_pool[2])(struct bench_worker *, struct deed *) = {do_create, do_delete};
     const struct postmark_job *job = &worker->job->postmark;
     int64_t now_ns = clock_now(CLOCK_MONOTONIC), bytes = 0;
-
     if (half(worker, job->bias_read, on_one, &now_ns, &bytes) ||
         half(worker, job->bias_create, on_pool, &now_ns, &bytes))
         return -1;
@@ -149,7 +139,6 @@ static int sync_filesystem(struct bench_worker *worker)
     int64_t from_ns = clock_now(CLOCK_MONOTONIC);
     int directory = open(worker->run->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int error = directory < 0 || syncfs(directory) < 0 ? errno : 0;
-
     close_file(directory);
     if (error)
         return bench_fail(worker, error, "the filesystem of %s cannot be synced: %s", worker->run->directory,
@@ -161,7 +150,6 @@ static int sync_filesystem(struct bench_worker *worker)
 static int work(struct bench_worker *worker)
 {
     int64_t due_ns;
-
     while (bench_next(worker, &due_ns))
         if (transaction(worker, due_ns))
             return -1;
@@ -175,10 +163,8 @@ static int check_sizes(struct bench_worker *worker)
     const struct postmark_worker *own = worker->state;
     char path[POOL_PATH];
     struct stat found;
-
     for (size_t number = 0; number < own->pool.count; number++) {
         const struct pool_file *file = &own->pool.files[number];
-
         pool_path(&own->pool, file, path);
         if (lstat(path, &found))
             return bench_fail(worker, errno, "%s cannot be found afterwards: %s", path, strerror(errno));
@@ -193,10 +179,8 @@ static int clear(struct bench_worker *worker)
 {
     struct postmark_worker *own = worker->state;
     char path[POOL_PATH];
-
     for (; own->pool.count; own->pool.count--) {
         int64_t from_ns = clock_now(CLOCK_MONOTONIC);
-
         pool_path(&own->pool, &own->pool.files[own->pool.count - 1], path);
         if (unlink(path))
             return fail(worker, path, "deleted");

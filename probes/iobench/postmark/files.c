@@ -4,7 +4,6 @@
 static int finish(int file, int result)
 {
     int error = errno;
-
     if (close(file) && !result)
         return -1;
     errno = error;
@@ -14,12 +13,10 @@ static int finish(int file, int result)
 int postmark_write(struct postmark_worker *own, const char *path, int flags, int64_t bytes)
 {
     int file = open(path, O_WRONLY | O_CLOEXEC | flags, 0666), result = 0;
-
     if (file < 0)
         return -1;
     for (int64_t left = bytes; left && !result;) {
         size_t now = left < (int64_t)own->write_bytes ? (size_t)left : own->write_bytes;
-
         payload_fill(&own->payload, own->buffer, now);
         result = write_all(file, own->buffer, now);
         left -= (int64_t)now;
@@ -30,12 +27,10 @@ int postmark_write(struct postmark_worker *own, const char *path, int flags, int
 int postmark_read(struct postmark_worker *own, const char *path, int64_t bytes)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC), result = 0;
-
     if (file < 0)
         return -1;
     for (int64_t left = bytes; left && !result;) {
         ssize_t got = read(file, own->buffer, left < (int64_t)own->read_bytes ? (size_t)left : own->read_bytes);
-
         if (got > 0)
             left -= got;
         else if (!got)
@@ -50,10 +45,6 @@ const struct pool_file *postmark_create(struct postmark_worker *own, char path[P
 {
     int64_t range = own->job->most - own->job->least;
     struct pool_file *file = pool_add(&own->pool, &own->choices);
-
-    path[0] = '\0';
-    if (!file)
-        return NULL;
     file->size = own->job->least + (range ? (int64_t)rng_below(&own->choices, (uint64_t)range) : 0);
     pool_path(&own->pool, file, path);
     return postmark_write(own, path, O_CREAT | O_EXCL, file->size) ? NULL : file;

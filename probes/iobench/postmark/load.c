@@ -13,16 +13,13 @@ static int open_worker(struct postmark_worker *own, const struct bench_worker *w
 {
     const struct bench_job *job = worker->job;
     char directory[POOL_PATH], name[16];
-
     own->job = &job->postmark;
     own->read_bytes = call_bytes(own->job, own->job->read_block);
     own->write_bytes = call_bytes(own->job, own->job->write_block);
-    own->buffer = malloc(own->read_bytes > own->write_bytes ? own->read_bytes : own->write_bytes);
+    own->buffer = grow(NULL, own->read_bytes > own->write_bytes ? own->read_bytes : own->write_bytes, 1);
     rng_seed(&own->choices, job->seed, rng_stream(RNG_CHOICES, (uint32_t)worker->index));
-    if (!own->buffer || payload_open(&own->payload, own->write_bytes, (unsigned)job->compress, (unsigned)job->dedupe,
-                                     job->seed, RNG_PAYLOAD, (uint32_t)worker->index))
-        return print_error("no memory for blocks of %" PRId64 " and %" PRId64 " bytes", own->job->read_block,
-                           own->job->write_block);
+    payload_open(&own->payload, own->write_bytes, (unsigned)job->compress, (unsigned)job->dedupe, job->seed,
+                 RNG_PAYLOAD, (uint32_t)worker->index);
     snprintf(name, sizeof name, "w%" PRId32, worker->index);
     snprintf(directory, sizeof directory, "%s/%s", worker->run->directory, name);
     if (files_remove(worker->run, name) || pool_open(&own->pool, directory, (uint32_t)own->job->subdirectories))
@@ -33,11 +30,9 @@ static int open_worker(struct postmark_worker *own, const struct bench_worker *w
 static int fill(struct postmark_worker *own, int64_t files)
 {
     char path[POOL_PATH];
-
     for (int64_t made = 0; made < files; made++) {
         int64_t from_ns = clock_now(CLOCK_MONOTONIC);
         const struct pool_file *file = postmark_create(own, path);
-
         if (!file)
             return print_error("%s: the file cannot be written: %s", path, strerror(errno));
         postmark_count(&own->filled, from_ns, clock_now(CLOCK_MONOTONIC), file->size);
@@ -52,7 +47,6 @@ static int64_t room_needed(const struct bench_job *job)
 {
     const struct postmark_job *postmark = &job->postmark;
     int64_t growth = postmark->bias_create > 5 ? job->ops * (2 * postmark->bias_create - 10) / 10 : 0, most, room;
-
     return __builtin_add_overflow(postmark->most, STDIO_BYTES, &most) ||
                    __builtin_mul_overflow(postmark->files + growth, most, &room)
                ? INT64_MAX
@@ -63,7 +57,6 @@ static int visit(struct bench_run *run, const struct pool *pool, const struct po
 {
     char path[POOL_PATH];
     int descriptor, result = 0;
-
     pool_path(pool, file, path);
     descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0)
@@ -94,12 +87,8 @@ static int settle_cache(struct bench_run *run, const struct postmark_worker *wor
 
 int postmark_load(struct bench_run *run)
 {
-    struct postmark_worker *workers = calloc((size_t)run->nr_workers, sizeof *workers);
-
-    run->state = workers;
-    if (!workers)
-        return print_error("no memory for %" PRId32 " workers", run->nr_workers);
-    if (files_room(run->directory, room_needed(run->job)))
+    struct postmark_worker *workers = run->state = zeroed((size_t)run->nr_workers, sizeof *workers);
+    if (files_room(run->held, run->directory, room_needed(run->job)))
         return -1;
     for (int32_t index = 0; index < run->nr_workers; index++)
         if (open_worker(&workers[index], &run->workers[index]) ||
@@ -111,7 +100,6 @@ int postmark_load(struct bench_run *run)
 void postmark_unload(struct bench_run *run)
 {
     struct postmark_worker *workers = run->state;
-
     for (int32_t index = 0; workers && index < run->nr_workers; index++) {
         pool_close(&workers[index].pool);
         payload_close(&workers[index].payload);

@@ -8,7 +8,6 @@ static void subdirectory_path(const struct pool *pool, uint32_t subdirectory, ch
 int pool_open(struct pool *pool, const char *directory, uint32_t subdirectories)
 {
     char path[POOL_PATH];
-
     *pool = (struct pool){.subdirectories = subdirectories};
     snprintf(pool->directory, sizeof pool->directory, "%s", directory);
     if (mkdir(directory, 0777))
@@ -21,25 +20,13 @@ int pool_open(struct pool *pool, const char *directory, uint32_t subdirectories)
     return 0;
 }
 
-static int grow_pool(struct pool *pool)
-{
-    size_t capacity = pool->capacity ? 2 * pool->capacity : 1024;
-    struct pool_file *files = realloc(pool->files, capacity * sizeof *files);
-
-    if (!files)
-        return -1;
-    pool->files = files;
-    pool->capacity = capacity;
-    return 0;
-}
-
 struct pool_file *pool_add(struct pool *pool, struct rng *rng)
 {
-    struct pool_file *file;
-
-    if (pool->count == pool->capacity && grow_pool(pool))
-        return NULL;
-    file = &pool->files[pool->count++];
+    if (pool->count == pool->capacity) {
+        pool->capacity = pool->capacity ? 2 * pool->capacity : 1024;
+        pool->files = grow(pool->files, pool->capacity, sizeof *pool->files);
+    }
+    struct pool_file *file = &pool->files[pool->count++];
     file->number = ++pool->named;
     file->subdirectory = pool->subdirectories ? (uint32_t)rng_below(rng, pool->subdirectories) : 0;
     file->size = 0;
@@ -58,20 +45,17 @@ struct pool_file *pool_pick(const struct pool *pool, struct rng *rng)
 
 void pool_path(const struct pool *pool, const struct pool_file *file, char path[POOL_PATH])
 {
-    size_t used;
-
     if (pool->subdirectories)
         subdirectory_path(pool, file->subdirectory, path);
     else
         snprintf(path, POOL_PATH, "%s", pool->directory);
-    used = strlen(path);
+    size_t used = strlen(path);
     snprintf(path + used, POOL_PATH - used, "/%" PRIu64, file->number);
 }
 
 int pool_remove_directories(const struct pool *pool)
 {
     char path[POOL_PATH];
-
     for (uint32_t subdirectory = 0; subdirectory < pool->subdirectories; subdirectory++) {
         subdirectory_path(pool, subdirectory, path);
         if (rmdir(path))

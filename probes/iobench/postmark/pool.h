@@ -22,8 +22,7 @@ struct pool {
 /* Create the directories. Returns 0, or -1 with errno set. */
 int pool_open(struct pool *pool, const char *directory, uint32_t subdirectories);
 
-/* Append a file of size 0 in a random subdirectory. Returns NULL with errno ENOMEM. Pointers to other files become
- * invalid. */
+/* Append a file of size 0 in a random subdirectory. Pointers to other files become invalid. */
 struct pool_file *pool_add(struct pool *pool, struct rng *rng);
 void pool_remove(struct pool *pool, struct pool_file *file);
 

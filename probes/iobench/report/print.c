@@ -16,7 +16,6 @@ int result_print(FILE *out, const struct bench_result *result)
 {
     const struct hist *latencies = &result->parts[PART_OP].latency_ns;
     char bandwidth[WORDS_SIZE], mean[WORDS_SIZE], most[WORDS_SIZE];
-
     words_bytes(result->bytes_per_second, bandwidth);
     words_time(latencies->count ? (double)latencies->sum / (double)latencies->count : 0, mean);
     words_time((double)latencies->most, most);

@@ -2,6 +2,11 @@
 
 #define ALL_WORKERS (-1)
 
+#define WHICH_PART "Part of the operation; op: a whole operation."
+#define WHICH_REPETITION(row)                                                                                          \
+    RECORD_FIELD(row, point, false, NULL, "Point of the sweep, as in bench_run."),                                     \
+        RECORD_FIELD(row, repeat, false, NULL, "Repetition of the point.")
+
 /* Columns of table bench, with its names and units. */
 struct result_row {
     int64_t ts_ns, duration_ns, paused_ns, ops, bytes, latency_sum_ns, latency_min_ns, latency_max_ns;
@@ -25,11 +30,10 @@ static const struct record_field result_fields[] = {
     RECORD_FIELD(result_row, ctx_involuntary, false, "switches", "Its involuntary context switches."),
     RECORD_FIELD(result_row, major_faults, false, "faults", "Its page faults that needed I/O."),
     RECORD_FIELD(result_row, minor_faults, false, "faults", "Its page faults that needed none."),
-    RECORD_FIELD(result_row, point, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(result_row, repeat, false, NULL, "Repetition of the point."),
+    WHICH_REPETITION(result_row),
     RECORD_FIELD(result_row, thread, false, NULL, "Worker, from 0; -1: all of them."),
     RECORD_FIELD(result_row, result, false, NULL, "0, or a negative errno."),
-    RECORD_FIELD(result_row, part, false, NULL, "Part of the operation; op: a whole operation."),
+    RECORD_FIELD(result_row, part, false, NULL, WHICH_PART),
 };
 
 struct histogram_row {
@@ -42,10 +46,9 @@ static const struct record_field histogram_fields[] = {
     RECORD_FIELD(histogram_row, bucket_ns, false, "ns", "Lower bound of the bucket."),
     RECORD_FIELD(histogram_row, width_ns, false, "ns", "Width of the bucket."),
     RECORD_FIELD(histogram_row, count, false, "operations", "Operations in it; never 0."),
-    RECORD_FIELD(histogram_row, point, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(histogram_row, repeat, false, NULL, "Repetition of the point."),
+    WHICH_REPETITION(histogram_row),
     RECORD_FIELD(histogram_row, thread, false, NULL, "Worker, from 0. Buckets of all workers add up."),
-    RECORD_FIELD(histogram_row, part, false, NULL, "Part of the operation; op: a whole operation."),
+    RECORD_FIELD(histogram_row, part, false, NULL, WHICH_PART),
 };
 
 /* Columns of table bench_series. */
@@ -59,8 +62,7 @@ static const struct record_field window_fields[] = {
     RECORD_FIELD(window_row, duration_ns, false, "ns", "Its length: the last one ends with the worker."),
     RECORD_FIELD(window_row, ops, false, "operations", "Operations completed in it."),
     RECORD_FIELD(window_row, bytes, false, "B", "Bytes that they moved."),
-    RECORD_FIELD(window_row, point, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(window_row, repeat, false, NULL, "Repetition of the point."),
+    WHICH_REPETITION(window_row),
     RECORD_FIELD(window_row, thread, false, NULL, "Worker, from 0."),
 };
 
@@ -75,10 +77,9 @@ static const struct record_field op_fields[] = {
     RECORD_FIELD(op_row, ts_ns, false, "ns", "Start; of a whole operation when it was due."),
     RECORD_FIELD(op_row, latency_ns, false, "ns", "Until it was completed."),
     RECORD_FIELD(op_row, bytes, false, "B", "Bytes that it moved."),
-    RECORD_FIELD(op_row, point, false, NULL, "Point of the sweep, as in bench_run."),
-    RECORD_FIELD(op_row, repeat, false, NULL, "Repetition of the point."),
+    WHICH_REPETITION(op_row),
     RECORD_FIELD(op_row, thread, false, NULL, "Worker, from 0."),
-    RECORD_FIELD(op_row, part, false, NULL, "Part of the operation; op: a whole operation."),
+    RECORD_FIELD(op_row, part, false, NULL, WHICH_PART),
 };
 
 static const struct record_type result_type =
@@ -101,7 +102,6 @@ static void add_histogram(struct record *out, const struct result_row *of, int p
 {
     struct histogram_row row = {.point = of->point, .repeat = of->repeat, .thread = of->thread};
     struct record_text text = record_text(bench_parts[part]);
-
     for (unsigned bucket = 0; bucket < HIST_BUCKETS; bucket++) {
         if (!hist->buckets[bucket])
             continue;
@@ -125,7 +125,6 @@ static void add_parts(struct record *out, struct result_row *row, const struct b
     for (int part = 0; part < NR_PARTS; part++) {
         const struct hist *hist = &parts[part].latency_ns;
         struct record_text text = record_text(bench_parts[part]);
-
         if (part != PART_OP && !hist->count)
             continue;
         row->ops = parts[part].ops;
@@ -155,7 +154,6 @@ static void add_window(struct record *out, const struct bench_result *result, co
                              .point = result->point,
                              .repeat = result->run->repeat,
                              .thread = worker->index};
-
     if (start_ns < result->run->measure_ns)
         start_ns = result->run->measure_ns;
     row.ts_ns = start_ns + to_boottime(result);
@@ -174,7 +172,6 @@ static void add_log(struct record *out, const struct bench_result *result, const
                              .repeat = result->run->repeat,
                              .thread = worker->index};
         struct record_text text = record_text(bench_parts[logged->part]);
-
         record_add(out, &op_type, &row, &text);
     }
     if (worker->log_lost)
@@ -190,7 +187,6 @@ static void add_worker(struct record *out, const struct bench_result *result, co
                              .repeat = result->run->repeat,
                              .thread = worker->index,
                              .result = -worker->error};
-
     add_parts(out, &row, worker->parts, &worker->usage);
     for (int64_t number = 0; number < worker->nr_windows; number++)
         add_window(out, result, worker, number);
@@ -206,7 +202,6 @@ void result_record(struct record *out, const struct bench_result *result, const 
                              .repeat = result->run->repeat,
                              .thread = ALL_WORKERS,
                              .result = -result_error(result)};
-
     bench_run_add(out, result, command);
     add_parts(out, &row, result->parts, &result->usage);
     for (int32_t index = 0; index < result->run->nr_workers; index++)

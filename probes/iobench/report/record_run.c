@@ -4,32 +4,20 @@
 #define NULL32     RECORD_NULL_INT32
 #define TEXT_BYTES 128
 
-#define TYPE_ALWAYS      int64_t
-#define TYPE_MAYBE       int64_t
-#define TYPE_SMALL       int32_t
-#define TYPE_MAYBE_SMALL int32_t
-#define TYPE_DEVICE      uint32_t
-#define TYPE_TEXT        struct record_string
-#define TYPE_MAYBE_TEXT  struct record_string
+#define TYPE_INT64  int64_t
+#define TYPE_INT32  int32_t
+#define TYPE_UINT32 uint32_t
+#define TYPE_STRING struct record_string
 
 struct run_row {
-#define COLUMN(kind, name, unit, value, meaning) TYPE_##kind name;
+#define COLUMN(type, null, name, unit, value, meaning) TYPE_##type name;
 #include "iobench/report/run_columns.def"
 #undef COLUMN
 };
 
-/* Type and nullability of each kind of field. */
-#define FIELD_ALWAYS      RECORD_INT64, false
-#define FIELD_MAYBE       RECORD_INT64, true
-#define FIELD_SMALL       RECORD_INT32, false
-#define FIELD_MAYBE_SMALL RECORD_INT32, true
-#define FIELD_DEVICE      RECORD_UINT32, false
-#define FIELD_TEXT        RECORD_STRING, false
-#define FIELD_MAYBE_TEXT  RECORD_STRING, true
-
 static const struct record_field run_fields[] = {
-#define COLUMN(kind, name, unit, value, meaning)                                                                       \
-    {#name, FIELD_##kind, unit, meaning, offsetof(struct run_row, name), sizeof(TYPE_##kind)},
+#define COLUMN(type, null, name, unit, value, meaning)                                                                 \
+    {#name, RECORD_##type, null, unit, meaning, offsetof(struct run_row, name), sizeof(TYPE_##type)},
 #include "iobench/report/run_columns.def"
 #undef COLUMN
 };
@@ -53,20 +41,16 @@ static const char *not_empty(const char *text)
 static int64_t sum(const struct bench_run *run, size_t member)
 {
     int64_t total = 0;
-
     for (int32_t index = 0; index < run->nr_workers; index++)
         total += *(const int64_t *)((const char *)&run->workers[index] + member);
     return total;
 }
 
 /* Store a value: numbers in the row, texts after the previous texts. */
-#define PUT_ALWAYS(name, value)      row.name = value
-#define PUT_MAYBE(name, value)       row.name = value
-#define PUT_SMALL(name, value)       row.name = value
-#define PUT_MAYBE_SMALL(name, value) row.name = value
-#define PUT_DEVICE(name, value)      row.name = value
-#define PUT_MAYBE_TEXT(name, value)  *next++ = record_text(value)
-#define PUT_TEXT(name, value)        PUT_MAYBE_TEXT(name, value)
+#define PUT_INT64(name, value)  row.name = value
+#define PUT_INT32(name, value)  row.name = value
+#define PUT_UINT32(name, value) row.name = value
+#define PUT_STRING(name, value) *next++ = record_text(value)
 
 int bench_run_add(struct record *out, const struct bench_result *result, const char *command)
 {
@@ -79,11 +63,10 @@ int bench_run_add(struct record *out, const struct bench_result *result, const c
     struct record_text texts[sizeof run_fields / sizeof *run_fields], *next = texts;
     char mode[MODE_NAME], mix[TEXT_BYTES];
     struct run_row row = {0};
-
     mode_name(&job->file.mode, job->engine, mode);
     snprintf(mix, sizeof mix, "%" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64, job->sqlite.mix[0], job->sqlite.mix[1],
              job->sqlite.mix[2], job->sqlite.mix[3]);
-#define COLUMN(kind, name, unit, value, meaning) PUT_##kind(name, (value));
+#define COLUMN(type, null, name, unit, value, meaning) PUT_##type(name, (value));
 #include "iobench/report/run_columns.def"
 #undef COLUMN
     return record_add(out, &bench_run_type, &row, texts);

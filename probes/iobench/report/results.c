@@ -1,26 +1,15 @@
 #include "iobench/bench.h"
 
-static void usage_add(struct usage *sum, const struct usage *usage)
-{
-    sum->user_ns += usage->user_ns;
-    sum->system_ns += usage->system_ns;
-    sum->ctx_voluntary += usage->ctx_voluntary;
-    sum->ctx_involuntary += usage->ctx_involuntary;
-    sum->major_faults += usage->major_faults;
-    sum->minor_faults += usage->minor_faults;
-}
-
 static void sum_workers(struct bench_result *result)
 {
     for (int32_t index = 0; index < result->run->nr_workers; index++) {
         const struct bench_worker *worker = &result->run->workers[index];
-
         for (int part = 0; part < NR_PARTS; part++) {
             result->parts[part].ops += worker->parts[part].ops;
             result->parts[part].bytes += worker->parts[part].bytes;
             hist_merge(&result->parts[part].latency_ns, &worker->parts[part].latency_ns);
         }
-        usage_add(&result->usage, &worker->usage);
+        usage_add(&result->usage, &worker->usage, 1);
     }
 }
 
@@ -29,13 +18,11 @@ static void sum_workers(struct bench_result *result)
 static void take_pauses(struct bench_result *result)
 {
     int64_t longest_ns = 0;
-
     if (!result->job->think_ns)
         return;
     for (int32_t index = 0; index < result->run->nr_workers; index++) {
         const struct bench_worker *worker = &result->run->workers[index];
         int64_t worked_ns = worker->ended_ns - worker->started_ns - worker->paused_ns;
-
         longest_ns = worked_ns > longest_ns ? worked_ns : longest_ns;
     }
     result->paused_ns = result->duration_ns - longest_ns;
@@ -44,7 +31,6 @@ static void take_pauses(struct bench_result *result)
 static void take_rates(struct bench_result *result)
 {
     const struct bench_tally *whole = &result->parts[PART_OP];
-
     result->seconds = (double)(result->duration_ns - result->paused_ns) / 1e9;
     if (result->seconds <= 0)
         return;
@@ -56,7 +42,6 @@ static void take_times(struct bench_result *result)
 {
     const struct bench_run *run = result->run;
     int64_t since_ns = run->measure_ns ? clock_now(CLOCK_MONOTONIC) - run->measure_ns : 0;
-
     result->boottime_ns = clock_now(CLOCK_RECORD) - since_ns;
     result->realtime_ns = clock_now(CLOCK_REALTIME) - since_ns;
     result->duration_ns = run->end_ns > run->measure_ns ? run->end_ns - run->measure_ns : 0;
@@ -66,12 +51,10 @@ static void take_times(struct bench_result *result)
 static void drop_early_windows(struct bench_result *result, struct bench_run *run)
 {
     int64_t interval_ns = result->job->interval_ns, early;
-
     result->windows_ns = run->measure_ns;
     for (int32_t index = 0; index < run->nr_workers; index++) {
         struct bench_worker *worker = &run->workers[index];
         int64_t first_ns = worker->window_end_ns - worker->nr_windows * interval_ns;
-
         if (!worker->nr_windows)
             continue;
         early = run->measure_ns > first_ns ? (run->measure_ns - first_ns) / interval_ns : 0;

@@ -4,7 +4,6 @@ static int check_rows(const struct bench_job *job)
 {
     const struct sqlite_job *sqlite = &job->sqlite;
     int64_t rows = sqlite_prefilled(job);
-
     if (sqlite_only_inserts(job))
         return 0;
     if (rows < (job->shared ? job->threads : 1))
@@ -24,7 +23,6 @@ static int check_rows(const struct bench_job *job)
 static int check_value(const struct bench_job *job)
 {
     const struct sqlite_job *sqlite = &job->sqlite;
-
     if (sqlite->value < SQLITE_LEAST_VALUE)
         return print_error("--value-size %" PRId64 ": expected at least %d, so that no value is written twice",
                            sqlite->value, SQLITE_LEAST_VALUE);
@@ -35,7 +33,6 @@ static int check_limits(const struct bench_job *job, const struct sqlite_library
 {
     int databases = library->limit(db, SQLITE_LIMIT_ATTACHED, -1) + 1,
         bytes = library->limit(db, SQLITE_LIMIT_LENGTH, -1);
-
     if (job->sqlite.databases > databases)
         return print_error("--databases %" PRId64 ": this SQLite %s has at most %d in one connection",
                            job->sqlite.databases, library->libversion(), databases);
@@ -52,11 +49,9 @@ static int check_library(const struct bench_job *job)
 {
     struct sqlite_library library;
     struct sqlite_connection connection;
-    int result;
-
     if (sqlite_library_open(&library, job->sqlite.library) < 0)
         return -1;
-    result = connection_open(&connection, &library, ":memory:", SQLITE_OPEN_READWRITE);
+    int result = connection_open(&connection, &library, ":memory:", SQLITE_OPEN_READWRITE);
     if (result < 0)
         print_error("%s", connection.why);
     else

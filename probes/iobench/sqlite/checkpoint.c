@@ -6,7 +6,6 @@ static int log_has_grown(void *context, sqlite3 *db, const char *schema, int pag
 {
     struct sqlite_checkpoints *checkpoints = context;
     int64_t database = strcmp(schema, "main") == 0 ? 0 : strtoll(schema + strlen("db"), NULL, 10);
-
     (void)db;
     if (checkpoints->pages && pages >= checkpoints->pages)
         checkpoints->due[database] = true;
@@ -18,16 +17,13 @@ int checkpoints_open(struct sqlite_checkpoints *checkpoints, struct bench_worker
 {
     const struct sqlite_job *job = &worker->job->sqlite;
     struct sqlite_setup *setup = worker->run->state;
-
     checkpoints->wal = strcmp(job->journal_mode, "WAL") == 0;
     checkpoints->every = strtoll(job->checkpoint, NULL, 10); /* auto and none: 0 */
     if (strcmp(job->checkpoint, "auto") == 0 &&
         connection_number(connection, "PRAGMA wal_autocheckpoint", &checkpoints->pages) < 0)
         return bench_fail(worker, 0, "%s", connection->why);
     checkpoints->committed = worker->job->shared ? &setup->committed : &checkpoints->own;
-    checkpoints->due = calloc((size_t)job->databases, sizeof *checkpoints->due);
-    if (!checkpoints->due)
-        return bench_fail(worker, ENOMEM, "the list of checkpoints");
+    checkpoints->due = zeroed((size_t)job->databases, sizeof *checkpoints->due);
     connection->library->wal_hook(connection->db, log_has_grown, checkpoints);
     return 0;
 }
@@ -38,7 +34,6 @@ static int checkpoint(struct bench_worker *worker, struct sqlite_connection *con
     int64_t from = clock_now(CLOCK_MONOTONIC);
     int pages = 0, moved = 0, code;
     char schema[24];
-
     sqlite_schema(database, schema);
     code = connection->library->wal_checkpoint_v2(connection->db, schema, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
     if (code == SQLITE_BUSY && !whole) { /* another worker is doing it */
@@ -57,11 +52,9 @@ static int checkpoint(struct bench_worker *worker, struct sqlite_connection *con
 int checkpoints_after(struct sqlite_checkpoints *checkpoints, struct bench_worker *worker,
                       struct sqlite_connection *connection)
 {
-    bool all;
-
     if (!checkpoints->wal)
         return 0;
-    all = checkpoints->every && (atomic_fetch_add(checkpoints->committed, 1) + 1) % checkpoints->every == 0;
+    bool all = checkpoints->every && (atomic_fetch_add(checkpoints->committed, 1) + 1) % checkpoints->every == 0;
     for (int64_t database = 0; database < worker->job->sqlite.databases; database++) {
         if (!all && !checkpoints->due[database])
             continue;
@@ -78,7 +71,6 @@ int checkpoints_finish(struct sqlite_checkpoints *checkpoints, struct bench_work
 {
     struct sqlite_setup *setup = worker->run->state;
     bool last = atomic_fetch_add(&setup->ended, 1) + 1 == worker->run->nr_workers;
-
     if (!checkpoints->wal || !worker->job->final_sync || (worker->job->shared && !last))
         return 0;
     for (int64_t database = 0; database < worker->job->sqlite.databases; database++)

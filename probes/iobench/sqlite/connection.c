@@ -5,7 +5,6 @@
 int sqlite_path(const struct bench_run *run, int32_t set, int64_t database, char *path, size_t size)
 {
     int length = snprintf(path, size, "%s/test.db%" PRId32 "_%" PRId64, run->directory, set, database);
-
     return length < 0 || (size_t)length >= size ? -1 : 0;
 }
 
@@ -42,7 +41,6 @@ void connection_close(struct sqlite_connection *connection)
 sqlite3_stmt *connection_prepare(struct sqlite_connection *connection, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
-
     if (connection->library->prepare_v2(connection->db, sql, -1, &statement, NULL))
         failed(connection, sql);
     return statement;
@@ -59,14 +57,12 @@ int connection_text(struct sqlite_connection *connection, const char *sql, char 
     sqlite3_stmt *statement = connection_prepare(connection, sql);
     bool first = true;
     int code;
-
     if (!statement)
         return -1;
     if (size)
         *text = 0;
     for (code = library->step(statement); code == SQLITE_ROW; code = library->step(statement), first = false) {
         const char *found = (const char *)library->column_text(statement, 0);
-
         if (size && first && found)
             snprintf(text, size, "%s", found);
     }
@@ -79,7 +75,6 @@ int connection_text(struct sqlite_connection *connection, const char *sql, char 
 int connection_number(struct sqlite_connection *connection, const char *sql, int64_t *number)
 {
     char text[32];
-
     if (connection_text(connection, sql, text, sizeof text) < 0)
         return -1;
     *number = strtoll(text, NULL, 10);
@@ -89,17 +84,14 @@ int connection_number(struct sqlite_connection *connection, const char *sql, int
 int connection_attach(struct sqlite_connection *connection, const char *path, int64_t database)
 {
     const struct sqlite_library *library = connection->library;
-    sqlite3_stmt *statement;
     char schema[24], sql[64];
-    bool attached;
-
     sqlite_schema(database, schema);
     snprintf(sql, sizeof sql, "ATTACH ?1 AS %s", schema);
-    statement = connection_prepare(connection, sql);
+    sqlite3_stmt *statement = connection_prepare(connection, sql);
     if (!statement)
         return -1;
-    attached = library->bind_text(statement, 1, path, -1, SQLITE_STATIC) == SQLITE_OK &&
-               library->step(statement) == SQLITE_DONE;
+    bool attached = library->bind_text(statement, 1, path, -1, SQLITE_STATIC) == SQLITE_OK &&
+                    library->step(statement) == SQLITE_DONE;
     if (!attached)
         failed(connection, path);
     library->finalize(statement);
@@ -109,7 +101,6 @@ int connection_attach(struct sqlite_connection *connection, const char *path, in
 static int set_journal_mode(struct sqlite_connection *connection, const char *mode, const char *schema)
 {
     char sql[96], answer[32];
-
     snprintf(sql, sizeof sql, "PRAGMA %s.journal_mode = %s", schema, mode);
     if (connection_text(connection, sql, answer, sizeof answer) < 0)
         return -1;
@@ -126,7 +117,6 @@ static int set_synchronous(struct sqlite_connection *connection, const char *lev
     const int64_t levels = sizeof sqlite_synchronous / sizeof *sqlite_synchronous;
     char sql[96];
     int64_t answer;
-
     snprintf(sql, sizeof sql, "PRAGMA %s.synchronous = %s", schema, level);
     if (connection_run(connection, sql) < 0)
         return -1;
@@ -144,7 +134,6 @@ static int set_synchronous(struct sqlite_connection *connection, const char *lev
 int connection_set_modes(struct sqlite_connection *connection, const struct sqlite_job *job, int64_t database)
 {
     char schema[24];
-
     sqlite_schema(database, schema);
     return set_journal_mode(connection, job->journal_mode, schema) < 0
                ? -1

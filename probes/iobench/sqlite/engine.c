@@ -28,7 +28,6 @@ static int wait_for_lock(void *context, int times)
     struct sqlite_worker *state = worker->state;
     int64_t now_ns = clock_now(CLOCK_MONOTONIC);
     int wait_us = times < DOUBLINGS ? FIRST_WAIT_US << times : LONGEST_WAIT_US;
-
     if (times == 0)
         state->waiting_since_ns = now_ns;
     worker->busy++;
@@ -44,10 +43,8 @@ static int open_databases(struct bench_worker *worker)
     const struct sqlite_setup *setup = worker->run->state;
     int32_t set = worker->job->shared ? 0 : worker->index;
     char path[sizeof worker->run->directory + 64];
-    int result;
-
     sqlite_path(worker->run, set, 0, path, sizeof path);
-    result = connection_open(&state->connection, &setup->library, path, SQLITE_OPEN_READWRITE);
+    int result = connection_open(&state->connection, &setup->library, path, SQLITE_OPEN_READWRITE);
     if (result == 0)
         setup->library.busy_handler(state->connection.db, wait_for_lock, worker);
     for (int64_t database = 0; database < worker->job->sqlite.databases && result == 0; database++) {
@@ -69,7 +66,6 @@ static void write_statement(char *sql, size_t size, enum sqlite_op op, int64_t d
         [SQLITE_OP_SELECT] = "SELECT Value FROM %s.tblMyList%" PRId64 " WHERE id = ?1",
     };
     char schema[24];
-
     sqlite_schema(database, schema);
     snprintf(sql, size, texts[op], schema, table);
 }
@@ -78,13 +74,9 @@ static int prepare_tables(struct bench_worker *worker, enum sqlite_op op)
 {
     struct sqlite_worker *state = worker->state;
     const struct sqlite_job *job = &worker->job->sqlite;
-
-    state->statements[op] = calloc((size_t)nr_tables(worker), sizeof *state->statements[op]);
-    if (!state->statements[op])
-        return bench_fail(worker, ENOMEM, "statements of %" PRId64 " tables", nr_tables(worker));
+    state->statements[op] = zeroed((size_t)nr_tables(worker), sizeof *state->statements[op]);
     for (int64_t index = 0; index < nr_tables(worker); index++) {
         char sql[128];
-
         write_statement(sql, sizeof sql, op, index / job->tables, index % job->tables);
         state->statements[op][index] = connection_prepare(&state->connection, sql);
         if (!state->statements[op][index])
@@ -96,7 +88,6 @@ static int prepare_tables(struct bench_worker *worker, enum sqlite_op op)
 static int prepare_statements(struct bench_worker *worker)
 {
     struct sqlite_worker *state = worker->state;
-
     state->begin = connection_prepare(&state->connection, "BEGIN");
     state->begin_writing = connection_prepare(&state->connection, worker->job->shared ? "BEGIN IMMEDIATE" : "BEGIN");
     state->commit = connection_prepare(&state->connection, "COMMIT");
@@ -112,9 +103,8 @@ static int sqlite_open(struct bench_worker *worker)
 {
     const struct sqlite_setup *setup = worker->run->state;
     struct sqlite_worker *state = worker->state;
-
-    if (sqlite_keys_open(&state->keys, worker, setup->prefilled) < 0 ||
-        sqlite_values_open(&state->values, worker->job, setup->nonce, worker->index) < 0)
+    sqlite_values_open(&state->values, worker->job, setup->nonce, worker->index);
+    if (sqlite_keys_open(&state->keys, worker, setup->prefilled) < 0)
         return bench_fail(worker, ENOMEM, "keys of %" PRId64 " rows", setup->prefilled);
     if (open_databases(worker) < 0 || prepare_statements(worker) < 0)
         return -1;
@@ -128,7 +118,6 @@ static int step_alone(struct bench_worker *worker, sqlite3_stmt *statement, enum
     const struct sqlite_library *library = state->connection.library;
     int64_t from_ns = clock_now(CLOCK_MONOTONIC);
     int code = library->step(statement);
-
     library->reset(statement);
     if (code != SQLITE_DONE)
         return bench_fail(worker, 0, "%s of a transaction: %s", bench_parts[part],
@@ -141,7 +130,6 @@ static int select_row(struct bench_worker *worker, sqlite3_stmt *statement)
 {
     struct sqlite_worker *state = worker->state;
     const struct sqlite_library *library = state->connection.library;
-
     if (library->step(statement) != SQLITE_ROW || !library->column_text(statement, 0) ||
         library->column_bytes(statement, 0) != worker->job->sqlite.value || library->step(statement) != SQLITE_DONE)
         return -1;
@@ -152,7 +140,6 @@ static int change_row(struct bench_worker *worker, sqlite3_stmt *statement)
 {
     struct sqlite_worker *state = worker->state;
     const struct sqlite_library *library = state->connection.library;
-
     if (library->step(statement) != SQLITE_DONE || library->changes(state->connection.db) != 1)
         return -1;
     worker->rows_changed += worker->measuring;
@@ -163,7 +150,6 @@ static int bind_row(struct bench_worker *worker, sqlite3_stmt *statement, int64_
 {
     struct sqlite_worker *state = worker->state;
     const struct sqlite_library *library = state->connection.library;
-
     if (library->bind_int64(statement, 1, key))
         return -1;
     return value && library->bind_text(statement, 2, value, (int)state->values.size, SQLITE_STATIC) ? -1 : 0;
@@ -180,7 +166,6 @@ static int step_row(struct bench_worker *worker, enum sqlite_op op, sqlite3_stmt
     const char *value = writes_value ? sqlite_values_next(&state->values) : NULL;
     int64_t from_ns = clock_now(CLOCK_MONOTONIC);
     int result = bind_row(worker, statement, key, value);
-
     if (result == 0)
         result = op == SQLITE_OP_SELECT ? select_row(worker, statement) : change_row(worker, statement);
     if (result < 0)
@@ -198,7 +183,6 @@ static void remember(struct bench_worker *worker, enum sqlite_op op, int64_t ind
     struct sqlite_setup *setup = worker->run->state;
     struct sqlite_last *last = &setup->last[worker->index];
     int64_t tables = worker->job->sqlite.tables;
-
     if (op == SQLITE_OP_DELETE && key == last->key)
         last->key = 0;
     if (op == SQLITE_OP_INSERT || op == SQLITE_OP_UPDATE)
@@ -224,7 +208,6 @@ static int row_in_every_table(struct bench_worker *worker, enum sqlite_op op)
     struct sqlite_worker *state = worker->state;
     bool same = op == SQLITE_OP_INSERT || op == SQLITE_OP_DELETE;
     int64_t key = 0;
-
     for (int64_t index = 0; index < nr_tables(worker); index++) {
         if (index == 0 || !same)
             key = choose_key(&state->keys, op);
@@ -243,7 +226,6 @@ static int transaction(struct bench_worker *worker, enum sqlite_op op, int64_t d
     struct sqlite_worker *state = worker->state;
     struct sqlite_setup *setup = worker->run->state;
     const struct sqlite_job *job = &worker->job->sqlite;
-
     if (step_alone(worker, op == SQLITE_OP_SELECT ? state->begin : state->begin_writing, PART_BEGIN) < 0)
         return -1;
     for (int64_t row = 0; row < job->rows; row++)
@@ -263,7 +245,6 @@ static enum sqlite_op next_op(struct bench_worker *worker)
     const struct sqlite_job *job = &worker->job->sqlite;
     int64_t place, all = 0;
     enum sqlite_op op = 0;
-
     if (job->op != SQLITE_OP_MIXED)
         return job->op;
     for (int other = 0; other < NR_OPS; other++)
@@ -278,7 +259,6 @@ static int sqlite_work(struct bench_worker *worker)
 {
     struct sqlite_worker *state = worker->state;
     int64_t due_ns;
-
     while (bench_next(worker, &due_ns))
         if (transaction(worker, next_op(worker), due_ns) < 0)
             return -1;
@@ -290,7 +270,6 @@ static void finalize_statements(struct bench_worker *worker)
 {
     struct sqlite_worker *state = worker->state;
     const struct sqlite_library *library = state->connection.library;
-
     library->finalize(state->begin);
     library->finalize(state->begin_writing);
     library->finalize(state->commit);
@@ -304,7 +283,6 @@ static void finalize_statements(struct bench_worker *worker)
 static void sqlite_close(struct bench_worker *worker)
 {
     struct sqlite_worker *state = worker->state;
-
     if (state->connection.db)
         finalize_statements(worker);
     connection_close(&state->connection);

@@ -33,8 +33,8 @@ struct sqlite_values {
     int64_t size;
 };
 
-/* Start the values of a worker; `worker` -1: the rows before the measurement. Returns 0, or -1 with errno ENOMEM. */
-int sqlite_values_open(struct sqlite_values *values, const struct bench_job *job, uint64_t nonce, int32_t worker);
+/* Start the values of a worker; `worker` -1: the rows before the measurement. */
+void sqlite_values_open(struct sqlite_values *values, const struct bench_job *job, uint64_t nonce, int32_t worker);
 const char *sqlite_values_next(struct sqlite_values *values);
 void sqlite_values_start(uint64_t stamp, char start[SQLITE_LEAST_VALUE + 1]); /* start of the value with this stamp */
 void sqlite_values_close(struct sqlite_values *values);
@@ -56,7 +56,7 @@ struct sqlite_keys {
 int sqlite_keys_open(struct sqlite_keys *keys, const struct bench_worker *worker, int64_t prefilled);
 int64_t sqlite_keys_any(struct sqlite_keys *keys);  /* of an existing row; 0: none */
 int64_t sqlite_keys_take(struct sqlite_keys *keys); /* likewise, and remove it from the live rows */
-int64_t sqlite_keys_new(struct sqlite_keys *keys);  /* of a row to insert; 0: out of memory */
+int64_t sqlite_keys_new(struct sqlite_keys *keys);  /* of a row to insert */
 void sqlite_keys_close(struct sqlite_keys *keys);
 
 /* plan.c: requirements of a job; INT64_MAX on overflow. */

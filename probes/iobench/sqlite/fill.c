@@ -8,7 +8,6 @@ static int make_tables(struct sqlite_connection *connection, const struct sqlite
 {
     for (int64_t table = 0; table < job->tables; table++) {
         char sql[128];
-
         snprintf(sql, sizeof sql,
                  "CREATE TABLE tblMyList%" PRId64 " (id INTEGER PRIMARY KEY, Value TEXT NOT NULL, creation_date LONG)",
                  table);
@@ -26,7 +25,6 @@ static int fill_row(struct sqlite_connection *connection, sqlite3_stmt *insert, 
         library->bind_int64(insert, 1, key) == SQLITE_OK &&
         library->bind_text(insert, 2, sqlite_values_next(values), (int)values->size, SQLITE_STATIC) == SQLITE_OK &&
         library->step(insert) == SQLITE_DONE;
-
     if (!done)
         snprintf(connection->why, sizeof connection->why, "row %" PRId64 " before the measurement: %s", key,
                  library->errmsg(connection->db));
@@ -36,12 +34,10 @@ static int fill_row(struct sqlite_connection *connection, sqlite3_stmt *insert, 
 
 static int fill_table(struct sqlite_connection *connection, int64_t table, int64_t rows, struct sqlite_values *values)
 {
-    sqlite3_stmt *insert;
     char sql[96];
     int result = 0;
-
     snprintf(sql, sizeof sql, "INSERT INTO tblMyList%" PRId64 "(id, Value) VALUES(?1, ?2)", table);
-    insert = connection_prepare(connection, sql);
+    sqlite3_stmt *insert = connection_prepare(connection, sql);
     if (!insert)
         return -1;
     for (int64_t key = 1; key <= rows && result == 0; key++) {
@@ -69,7 +65,6 @@ static int fill_tables(struct sqlite_connection *connection, const struct sqlite
 static int check_page_size(struct sqlite_connection *connection, int64_t requested)
 {
     int64_t page;
-
     if (connection_number(connection, "PRAGMA page_size", &page) < 0)
         return -1;
     if (page != requested)
@@ -84,7 +79,6 @@ static int make_database(struct sqlite_connection *connection, const struct sqli
                          struct sqlite_values *values)
 {
     char sql[64];
-
     snprintf(sql, sizeof sql, "PRAGMA page_size = %" PRId64, job->page);
     if (connection_run(connection, sql) < 0 || connection_run(connection, "PRAGMA journal_mode = OFF") < 0 ||
         connection_run(connection, "PRAGMA synchronous = OFF") < 0 || fill_tables(connection, job, rows, values) < 0 ||
@@ -96,10 +90,8 @@ static int make_database(struct sqlite_connection *connection, const struct sqli
 static int remove_database(const char *path)
 {
     static const char *const suffixes[] = {"", "-journal", "-wal", "-shm"};
-
     for (size_t index = 0; index < sizeof suffixes / sizeof *suffixes; index++) {
         char name[sizeof((struct bench_run *)0)->directory + 64];
-
         snprintf(name, sizeof name, "%s%s", path, suffixes[index]);
         if (unlink(name) < 0 && errno != ENOENT)
             return print_error("%s: cannot be removed (%s)", name, strerror(errno));
@@ -111,11 +103,9 @@ int sqlite_fill(const struct bench_run *run, const char *path, struct sqlite_val
 {
     const struct sqlite_setup *setup = run->state;
     struct sqlite_connection connection;
-    int result;
-
     if (remove_database(path) < 0)
         return -1;
-    result = connection_open(&connection, &setup->library, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    int result = connection_open(&connection, &setup->library, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     if (result == 0)
         result = make_database(&connection, &run->job->sqlite, setup->prefilled, values);
     if (result < 0)

@@ -28,7 +28,6 @@ static int find_functions(struct sqlite_library *library, const char *path)
 {
     for (size_t index = 0; index < sizeof functions / sizeof *functions; index++) {
         void *found = dlsym(library->loaded, functions[index].name);
-
         if (!found)
             return print_error("%s has no %s: iobench needs SQLite 3.7.6 or newer", path, functions[index].name);
         memcpy((char *)library + functions[index].offset, &found, sizeof found);
@@ -68,11 +67,9 @@ void sqlite_library_close(struct sqlite_library *library)
 static void add_rows(const struct sqlite_library *library, sqlite3_stmt *statement, char *text, size_t size)
 {
     size_t used = strlen(text);
-
     while (library->step(statement) == SQLITE_ROW) {
         const char *option = (const char *)library->column_text(statement, 0);
         int length = option ? snprintf(text + used, size - used, " %s", option) : 0;
-
         if (length < 0 || (size_t)length >= size - used) {
             text[used] = 0;
             return;
@@ -85,7 +82,6 @@ int sqlite_library_describe(const struct sqlite_library *library, char *text, si
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
-
     snprintf(text, size, "%s", library->libversion());
     if (library->open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) ||
         library->prepare_v2(db, "PRAGMA compile_options", -1, &statement, NULL)) {

@@ -5,7 +5,6 @@ static int load_databases(struct bench_run *run, struct sqlite_values *values)
     for (int32_t set = 0; set < sqlite_sets(run->job); set++)
         for (int64_t database = 0; database < run->job->sqlite.databases; database++) {
             char path[sizeof run->directory + 64];
-
             sqlite_path(run, set, database, path, sizeof path);
             if (sqlite_fill(run, path, values) < 0)
                 return -1;
@@ -20,11 +19,9 @@ static int for_each_file(struct bench_run *run, int (*each)(struct bench_run *ru
         for (int64_t database = 0; database < run->job->sqlite.databases; database++) {
             char path[sizeof run->directory + 64];
             struct stat status;
-            int file, result;
-
             sqlite_path(run, set, database, path, sizeof path);
-            file = open(path, O_RDONLY | O_CLOEXEC);
-            result = file < 0 || fstat(file, &status) < 0 ? -1 : each(run, file, status.st_size);
+            int file = open(path, O_RDONLY | O_CLOEXEC);
+            int result = file < 0 || fstat(file, &status) < 0 ? -1 : each(run, file, status.st_size);
             if (result < 0)
                 print_error("%s: cannot be read or synced (%s)", path, strerror(errno));
             close_file(file);
@@ -68,7 +65,6 @@ static struct sqlite_setup *make_setup(const struct bench_job *job)
 {
     struct sqlite_setup *setup = mmap(NULL, sizeof *setup, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct rng rng;
-
     if (setup == MAP_FAILED) {
         print_error("memory for the workers of SQLite: %s", strerror(errno));
         return NULL;
@@ -84,16 +80,13 @@ int sqlite_load(struct bench_run *run)
 {
     struct sqlite_setup *setup = make_setup(run->job);
     struct sqlite_values values;
-    int result;
-
     run->state = setup;
     if (!setup || sqlite_library_open(&setup->library, run->job->sqlite.library) < 0 ||
         sqlite_library_describe(&setup->library, run->versions, sizeof run->versions) < 0 ||
-        files_room(run->directory, sqlite_bytes_needed(run->job)) < 0)
+        files_room(run->held, run->directory, sqlite_bytes_needed(run->job)) < 0)
         return -1;
-    if (sqlite_values_open(&values, run->job, setup->nonce, -1) < 0)
-        return print_error("a value of %" PRId64 " bytes: %s", run->job->sqlite.value, strerror(errno));
-    result = load_databases(run, &values);
+    sqlite_values_open(&values, run->job, setup->nonce, -1);
+    int result = load_databases(run, &values);
     sqlite_values_close(&values);
     return result < 0 ? -1 : settle_cache(run);
 }
@@ -101,7 +94,6 @@ int sqlite_load(struct bench_run *run)
 void sqlite_unload(struct bench_run *run)
 {
     struct sqlite_setup *setup = run->state;
-
     if (!setup)
         return;
     sqlite_library_close(&setup->library);

@@ -24,21 +24,12 @@ bool sqlite_only_inserts(const struct bench_job *job)
 static int64_t times(int64_t one, int64_t other)
 {
     int64_t product;
-
     return __builtin_mul_overflow(one, other, &product) ? INT64_MAX : product;
-}
-
-static int64_t plus(int64_t one, int64_t other)
-{
-    int64_t sum;
-
-    return __builtin_add_overflow(one, other, &sum) ? INT64_MAX : sum;
 }
 
 int64_t sqlite_rows_touched(const struct bench_job *job)
 {
     int64_t most = job->ops / job->threads + (job->ops % job->threads > 0);
-
     return times(times(most, job->sqlite.rows), job->shared ? job->threads : 1);
 }
 
@@ -52,23 +43,23 @@ int64_t sqlite_prefilled(const struct bench_job *job)
 }
 
 /* A log that is never emptied contains every page of every transaction. */
-static int64_t log_bytes(const struct bench_job *job)
+static double log_bytes(const struct sqlite_job *sqlite, int64_t ops)
 {
-    const struct sqlite_job *sqlite = &job->sqlite;
-    int64_t rows = times(times(job->ops, sqlite->rows), times(sqlite->tables, sqlite->databases));
-
-    return strcmp(sqlite->journal_mode, "WAL") == 0 && strcmp(sqlite->checkpoint, "none") == 0 &&
-                   sqlite->op != SQLITE_OP_SELECT
-               ? times(times(rows, 2), sqlite->page)
+    bool grows = strcmp(sqlite->journal_mode, "WAL") == 0 && strcmp(sqlite->checkpoint, "none") == 0 &&
+                 sqlite->op != SQLITE_OP_SELECT;
+    return grows
+               ? 2.0 * (double)ops * (double)sqlite->rows * (double)(sqlite->tables * sqlite->databases * sqlite->page)
                : 0;
 }
 
 int64_t sqlite_bytes_needed(const struct bench_job *job)
 {
     const struct sqlite_job *sqlite = &job->sqlite;
-    int64_t rows = plus(sqlite_prefilled(job), sqlite_does(job, SQLITE_OP_INSERT) ? sqlite_rows_touched(job) : 0);
-    int64_t table = plus(times(rows, sqlite->value + ROW_BYTES), times(4, sqlite->page));
-    int64_t all = times(times(sqlite_sets(job), sqlite->databases), times(sqlite->tables, table));
-
-    return plus(plus(all, all / 4), log_bytes(job));
+    double rows = (double)sqlite_prefilled(job);
+    double tables = (double)(sqlite_sets(job) * sqlite->databases * sqlite->tables), all;
+    if (sqlite_does(job, SQLITE_OP_INSERT))
+        rows += (double)sqlite_rows_touched(job);
+    all = tables * (rows * (double)(sqlite->value + ROW_BYTES) + 4 * (double)sqlite->page) * 1.25 +
+          log_bytes(sqlite, job->ops);
+    return all < 0x1p62 ? (int64_t)all : INT64_MAX;
 }

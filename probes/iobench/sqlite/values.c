@@ -8,16 +8,13 @@ enum {
     WORKER_SHIFT = 40,                    /* exceeds the values of one worker */
 };
 
-int sqlite_values_open(struct sqlite_values *values, const struct bench_job *job, uint64_t nonce, int32_t worker)
+void sqlite_values_open(struct sqlite_values *values, const struct bench_job *job, uint64_t nonce, int32_t worker)
 {
     rng_seed(&values->rng, job->seed,
              worker < 0 ? rng_stream(RNG_LAYOUT, 0) : rng_stream(RNG_PAYLOAD, (uint32_t)worker));
     values->stamp = nonce + ((uint64_t)(worker + 1) << WORKER_SHIFT);
     values->size = job->sqlite.value;
-    values->text = malloc((size_t)values->size);
-    if (!values->text)
-        errno = ENOMEM;
-    return values->text ? 0 : -1;
+    values->text = grow(NULL, (size_t)values->size, 1);
 }
 
 static void write_digits(char *text, int64_t count, uint64_t number)
@@ -29,11 +26,9 @@ static void write_digits(char *text, int64_t count, uint64_t number)
 const char *sqlite_values_next(struct sqlite_values *values)
 {
     int64_t at = SQLITE_LEAST_VALUE;
-
     write_digits(values->text, at, values->stamp++);
     while (at < values->size) {
         int64_t count = values->size - at < DIGITS_OF_A_NUMBER ? values->size - at : DIGITS_OF_A_NUMBER;
-
         write_digits(values->text + at, count, rng_next(&values->rng));
         at += count;
     }

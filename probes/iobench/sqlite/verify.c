@@ -5,7 +5,6 @@ static int64_t rows_expected(const struct bench_run *run, int32_t set)
 {
     const struct sqlite_setup *setup = run->state;
     int64_t rows = setup->prefilled;
-
     for (int32_t worker = 0; worker < run->nr_workers; worker++)
         if (run->job->shared || worker == set)
             rows += setup->grown[worker];
@@ -15,11 +14,9 @@ static int64_t rows_expected(const struct bench_run *run, int32_t set)
 static int count_rows(struct bench_run *run, struct sqlite_connection *connection, int64_t expected)
 {
     int result = 0;
-
     for (int64_t table = 0; table < run->job->sqlite.tables; table++) {
         int64_t found;
         char sql[64];
-
         snprintf(sql, sizeof sql, "SELECT count(*) FROM tblMyList%" PRId64, table);
         if (connection_number(connection, sql, &found) < 0)
             return -1;
@@ -37,7 +34,6 @@ static int count_rows(struct bench_run *run, struct sqlite_connection *connectio
 static int check_integrity(struct sqlite_connection *connection)
 {
     char answer[BENCH_TEXT];
-
     if (connection_text(connection, "PRAGMA integrity_check", answer, sizeof answer) < 0)
         return -1;
     if (strcmp(answer, "ok") == 0)
@@ -49,7 +45,6 @@ static int check_integrity(struct sqlite_connection *connection)
 static int look_for(struct sqlite_connection *connection, const struct sqlite_last *last)
 {
     char sql[96], start[SQLITE_LEAST_VALUE + 1], found[SQLITE_LEAST_VALUE + 1];
-
     snprintf(sql, sizeof sql, "SELECT Value FROM tblMyList%" PRId64 " WHERE id = %" PRId64, last->table, last->key);
     if (connection_text(connection, sql, found, sizeof found) < 0)
         return -1;
@@ -66,10 +61,8 @@ static int look_for_last(const struct bench_run *run, struct sqlite_connection *
                          int64_t database)
 {
     const struct sqlite_setup *setup = run->state;
-
     for (int32_t worker = 0; worker < run->nr_workers; worker++) {
         const struct sqlite_last *last = &setup->last[worker];
-
         if (last->key && last->database == database && (run->job->shared || worker == set) &&
             look_for(connection, last) < 0)
             return -1;
@@ -82,7 +75,6 @@ static void verify_database(struct bench_run *run, int32_t set, int64_t database
     const struct sqlite_setup *setup = run->state;
     struct sqlite_connection connection;
     char path[sizeof run->directory + 64];
-
     sqlite_path(run, set, database, path, sizeof path);
     if (connection_open(&connection, &setup->library, path, SQLITE_OPEN_READWRITE) < 0 ||
         check_integrity(&connection) < 0 || count_rows(run, &connection, rows_expected(run, set)) < 0 ||

@@ -36,11 +36,9 @@ static struct span span_of(const char *text)
 static void test_pairs(void)
 {
     static char changes[RECORD_TEXT_BYTES];
-
     for (size_t index = 0; index < sizeof pairs / sizeof *pairs; index++) {
         const char *expected = pairs[index].changes;
         long length = text_changes(span_of(pairs[index].before), span_of(pairs[index].now), changes);
-
         tap_ok(expected ? length == (long)strlen(expected) && !memcmp(changes, expected, strlen(expected))
                         : length == -1,
                "pair %zu", index);
@@ -51,7 +49,6 @@ static void test_pairs(void)
 static void test_many(void)
 {
     static char changes[RECORD_TEXT_BYTES], before[8 * RECORD_TEXT_BYTES] = "x", now[8 * RECORD_TEXT_BYTES] = "x";
-
     for (size_t number = 1; number < 5000; number++) {
         strcat(before + 2 * number - 2, " 1");
         strcat(now + 2 * number - 2, " 2");
@@ -67,11 +64,9 @@ static void test_anything(void)
     static const char letters[] = "() \n\t0123456789ax-:.\xff";
     char *changes = malloc(RECORD_TEXT_BYTES);
     uint32_t seed = 7;
-
     for (int round = 0; changes && round < 20000; round++) {
         size_t length = (seed >> 8) % 40, other = (seed >> 16) % 3 ? length : (seed >> 8) % 7;
         char *before = malloc(length ? length : 1), *now = malloc(other ? other : 1);
-
         if (!before || !now)
             exit(1);
         for (size_t index = 0; index < length || index < other; index++) {
