@@ -1,6 +1,7 @@
 #include "common/mounts.h"
 
-#include <linux/stat.h> /* musl's own struct statx lacks the mount */
+/* The mount in the kernel's struct statx (linux/stat.h), in words of 64 bits; musl's own struct lacks it. */
+enum { ASK_MOUNT = 0x1000, STATX_WORDS = 32, MOUNT_WORD = 18 };
 
 static bool is_octal(const char *text)
 {
@@ -128,11 +129,11 @@ static int64_t id_of_open(int fd)
 
 int64_t mounts_id(int directory, const char *name)
 {
-    struct statx about = {0};
+    uint64_t about[STATX_WORDS] = {0};
     int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name ? 0 : AT_EMPTY_PATH);
     /* No reachable mount has ID 0. qemu 7 claims to fill in the ID but leaves it at 0. */
-    if (!syscall(SYS_statx, directory, name, flags, STATX_MNT_ID, &about) && about.stx_mnt_id)
-        return (int64_t)about.stx_mnt_id;
+    if (!syscall(SYS_statx, directory, name, flags, ASK_MOUNT, about) && about[MOUNT_WORD])
+        return (int64_t)about[MOUNT_WORD];
     return *name ? -1 : id_of_open(directory);
 }
 

@@ -1,6 +1,7 @@
 #include "iobench/bench.h"
 
 #include <ftw.h>
+#include <linux/fs.h>
 #include <sys/file.h>
 
 static bool only_read(const struct bench_job *job)
@@ -132,6 +133,17 @@ int files_path(const struct bench_run *run, int32_t worker, char *path, size_t s
     return length < 0 || (size_t)length >= size ? -1 : 0;
 }
 
+static int64_t size_of(int file)
+{
+    struct stat about;
+    uint64_t bytes;
+    if (fstat(file, &about) < 0)
+        return -1;
+    if (!S_ISBLK(about.st_mode))
+        return about.st_size;
+    return ioctl(file, BLKGETSIZE64, &bytes) < 0 ? -1 : (int64_t)bytes;
+}
+
 int files_open(const struct bench_job *job, const char *path, int flags, const char **why)
 {
     int access = job->filename && only_read(job) ? O_RDONLY : O_RDWR;
@@ -139,7 +151,7 @@ int files_open(const struct bench_job *job, const char *path, int flags, const c
     *why = "it cannot be opened";
     if (file < 0)
         return -1;
-    if (job->file.layout == LAYOUT_EMPTY || lseek(file, 0, SEEK_END) >= job->file.size)
+    if (job->file.layout == LAYOUT_EMPTY || size_of(file) >= job->file.size)
         return file;
     *why = "it is smaller than --size";
     close(file);
