@@ -381,7 +381,7 @@ def test_a_run_that_does_not_fit_is_refused_before_it_writes(public: Path) -> No
     ids=["sqlite", "file size", "files", "size"],
 )
 def test_no_size_is_too_large_to_be_refused(tmp_path: Path, job: list[str]) -> None:
-    assert "but the run needs" in refused(*job, "-p", tmp_path)
+    assert "are needed" in refused(*job, "-p", tmp_path)
     assert left_in(tmp_path) == []
 
 
