@@ -24,7 +24,18 @@ from pathlib import Path, PurePosixPath
 
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import InputError, Loss, LossWarning, printable
-from androstep_analysis.ingest import clock, closest, histograms, others, plugins, procmon, recording, staging, tasks
+from androstep_analysis.ingest import (
+    clock,
+    closest,
+    histograms,
+    others,
+    plugins,
+    procmon,
+    recording,
+    repeats,
+    staging,
+    tasks,
+)
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas, oraclegeneral
 from androstep_analysis.ingest.block import csv as block_csv
@@ -178,8 +189,9 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
             warnings.warn(f"{printable(str(path))}: {message}", LossWarning, stacklevel=3)
     tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
     jumps = clock.jumps(tables, recorded.first_ns, recorded.last_ns)
-    if losses := clock.jumped(jumps):
-        warnings.warn(losses[0].message, LossWarning, stacklevel=3)
+    losses = (*clock.jumped(jumps), *(repeats.repeated(tables["block_events"]) if "block_events" in tables else ()))
+    for loss in losses:
+        warnings.warn(loss.message, LossWarning, stacklevel=3)
     return replace(
         recorded,
         tables=tables,

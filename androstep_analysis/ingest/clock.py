@@ -47,7 +47,10 @@ def set_back(totals: Totals, *, is_moved: bool = True) -> tuple[Loss, ...]:
     if is_moved and count > MAX_SETBACKS:
         return mixed(count)
     if is_moved:
-        message = f"the clock was set back {_times(count)}: later events were moved after the earlier ones"
+        message = (
+            f"the clock was set back {_times(count)}, or the file has several recordings: later events were moved "
+            "after the earlier ones"
+        )
     else:
         message = (
             f"{_times(count)} a row is over 60 s earlier than the previous one of its device: rows were sorted by time"

@@ -1,6 +1,7 @@
 """Detect the compression of a file, and decompress everything before the end or the first damage.
 
-Text in UTF-16, which `>` of PowerShell writes, is treated as a compression: every reader of text gets UTF-8.
+Text in UTF-16, which `>` of PowerShell writes, is treated as a compression: every reader of text gets UTF-8. Without a
+byte-order mark, it is recognised by the zero bytes of its first characters.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import functools
 import io
 import lzma
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -257,11 +259,11 @@ def _zstd(data: Bytes) -> Stream:
 
 
 class _Utf16:
-    """Text in UTF-16 with a byte-order mark, converted to UTF-8 with plain line ends."""
+    """Text in UTF-16, converted to UTF-8 with plain line ends. `codec` states the byte order, unless a mark does."""
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(self, data: Bytes, codec: str = "utf-16") -> None:
         self._pieces = _pieces(data)
-        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        decoder = codecs.getincrementaldecoder(codec)("replace")
         self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
         self._ready = b""
 
@@ -291,7 +293,19 @@ def packed(raw: Bytes) -> Packed | None:
     for start, method, stream in _METHODS:
         if magic.startswith(start):
             return Packed(method, functools.partial(stream, raw))
-    return _zipped(raw) if magic.startswith(b"PK\x03\x04") else None
+    if magic.startswith(b"PK\x03\x04"):
+        return _zipped(raw)
+    first = raw.read(0, _FIRST_BYTES)
+    codec = next((codec for codec, pattern in _UNMARKED.items() if pattern.fullmatch(first)), None)
+    return None if codec is None else Packed("UTF-16", functools.partial(_Utf16, raw, codec))
+
+
+_FIRST_BYTES = 64
+_UNMARKED = {
+    "utf-16-le": re.compile(rb"(?:[\t\r\n -~]\0){8,}"),
+    "utf-16-be": re.compile(rb"(?:\0[\t\r\n -~]){8,}"),
+}
+"""The first bytes of text in UTF-16 without a byte-order mark."""
 
 
 _METHODS: tuple[tuple[bytes, str, Callable[[Bytes], Stream]], ...] = (

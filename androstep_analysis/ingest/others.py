@@ -53,7 +53,13 @@ _LINES: tuple[tuple[str, str], ...] = (
 )
 """A pattern for a line of the output of other tools, and what the file is."""
 
+_UNPACK = "which is not read; unpack it, or compress it with gzip, xz, zstd or zip"
+
 _KINDS = (
+    (re.compile(rb"\ABZh[1-9]1AY&SY"), f"compressed with bzip2, {_UNPACK}"),
+    (re.compile(rb"\A(?:\x04\x22\x4d\x18|\x02\x21\x4c\x18)"), f"compressed with lz4, {_UNPACK}"),
+    (re.compile(rb"\A7z\xbc\xaf\x27\x1c"), f"a 7z archive, {_UNPACK}"),
+    (re.compile(rb"\ARar!\x1a\x07"), f"a RAR archive, {_UNPACK}"),
     (
         re.compile(rb"(?m)\A(?:[^\n]*\n){0,20}?(?:READS|WRITES) :\r?\n_+\r?\n"),
         "a report of ioblame: it has sums and no events; open the trace that it was made from",

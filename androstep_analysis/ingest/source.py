@@ -34,6 +34,9 @@ PIECE_BYTES = 1 << 20
 DATA_BYTES = 1 << 30
 """The largest input that `Source.data` holds in memory as a whole."""
 
+_MOST_LAYERS = 4
+"""A compressed text in UTF-16 in a zip archive has three. A file can be its own compression, without end."""
+
 _FREE_SHARE = 2
 """A decompressed input may fill 1/`_FREE_SHARE` of the free space for temporary files. A few kilobytes of compressed
 zeros must not be able to fill the disk.
@@ -206,10 +209,12 @@ def head(path: Path) -> bytes:
 
 def head_of(raw: Source) -> bytes:
     """Return the first `HEAD_BYTES` of a source that may be compressed."""
-    packed = compression.packed(raw)
-    if packed is None:
-        return raw.head.removeprefix(codecs.BOM_UTF8)
-    return first_of(packed.open_stream).removeprefix(codecs.BOM_UTF8)
+    for _ in range(_MOST_LAYERS):
+        packed = compression.packed(raw)
+        if packed is None:
+            break
+        raw = Source.of(raw.path, first_of(packed.open_stream))
+    return raw.head.removeprefix(codecs.BOM_UTF8)
 
 
 def first_of(open_stream: Callable[[], compression.Stream]) -> bytes:
@@ -277,10 +282,12 @@ def unpacked(source: Source, method: str, open_stream: Callable[[], compression.
 
 def plain(raw: Source) -> Source:
     """Return the source without its compression and without a byte-order mark of UTF-8."""
-    packed = compression.packed(raw)
-    if packed is None:
-        return _without_mark(raw)
-    return _without_mark(checked(raw, packed))
+    for _ in range(_MOST_LAYERS):
+        packed = compression.packed(raw)
+        if packed is None:
+            break
+        raw = checked(raw, packed)
+    return _without_mark(raw)
 
 
 def checked(raw: Source, packed: compression.Packed) -> Source:

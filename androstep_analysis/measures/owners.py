@@ -11,6 +11,7 @@ from typing import Final
 
 import polars as pl
 
+from androstep_analysis.common import schema
 from androstep_analysis.measures.lost import Lost, touched
 from androstep_analysis.measures.tables import Table, lazy
 
@@ -24,6 +25,7 @@ PERSISTENT: Final = -800
 """The oom_score_adj of persistent parts of Android, such as the status bar. Only Android sets this value."""
 
 _ALWAYS: Final = -(1 << 62)
+_NEVER: Final = 1 << 62
 
 _QUEUED: Final = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
 
@@ -82,15 +84,17 @@ def states(importance: Table) -> pl.DataFrame:
     )
 
 
-def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame:
+def with_state(io: Table, importance: Table, tasks: Table | None = None, *, lost: Lost = ()) -> pl.LazyFrame:
     """Return table `io` with the state of the owner: foreground, background or system.
 
     Parameters
     ----------
     io : Table
-        Table `io`: owner_pid, queue_ns, issue_ns, complete_ns.
+        Table `io`: owner_pid, owner_comm, owner_via, queue_ns, issue_ns, complete_ns.
     importance : Table
-        Table `importance`, as for `states`.
+        Table `importance`, as for `states`, and task_comm.
+    tasks : Table, optional
+        Table `tasks`: tid, comm, valid_from_ns, valid_to_ns. It distinguishes processes that had the same pid.
     lost : sequence of pairs of int or None
         Times in which its events may be missing (`losses.Losses.spans`). Earlier states are unknown from then on.
 
@@ -98,7 +102,8 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
     -------
     polars.LazyFrame
         The rows with column state (Enum, as in `states`) at the time of queueing, else of issue, else of completion. It
-        is null if the owner is unknown, before the first event of the owner, and after lost time.
+        is null if the owner is unknown, before the first event of the owner, after lost time, and if the pid was reused
+        and it is unknown which of the processes is the owner.
 
     References
     ----------
@@ -113,8 +118,12 @@ def with_state(io: Table, importance: Table, *, lost: Lost = ()) -> pl.LazyFrame
     >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
     1420.0
     """
-    changes = states(importance).select("state", owner_pid="pid", since_ns="ts_ns")
-    return with_latest(lazy(io), changes, "state", ["owner_pid"], lost)
+    rows = lazy(importance, ("importance",)).collect()
+    processes = _Processes(rows, schema.empty("tasks") if tasks is None else lazy(tasks, ("tasks",)).collect())
+    changes = processes.numbered(states(rows).rename({"ts_ns": "begin_ns"}))
+    changes = changes.select("state", "process", owner_pid="pid", since_ns="begin_ns").sort("since_ns")
+    numbered = processes.of_owners(lazy(io))
+    return with_latest(numbered, changes, "state", ["owner_pid", "process"], lost).drop("process")
 
 
 def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
@@ -151,6 +160,82 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
         .collect()
     )
     return with_latest(lazy(io), users, "uid", ["owner_pid", "owner_comm"])
+
+
+class _Processes:
+    """The processes that had a pid, numbered from 0 in the order of their creation.
+
+    If no creation is recorded, a process counts as another one as soon as it has another name.
+    """
+
+    def __init__(self, importance: pl.DataFrame, tasks: pl.DataFrame) -> None:
+        is_created = pl.col("event") == "task_newtask"
+        events = importance.drop_nulls("task").select(
+            is_created=is_created, pid="task", comm="task_comm", begin_ns="ts_ns"
+        )
+        stated = events.filter(~pl.col("is_created")).with_columns(end_ns=pl.col("begin_ns") + 1)
+        listed = tasks.filter(pl.col("tid").is_in(events["pid"].unique().implode())).select(
+            *("comm", pl.col("valid_from_ns").fill_null(_ALWAYS).alias("begin_ns")),
+            pid="tid", end_ns=pl.col("valid_to_ns").fill_null(_NEVER),
+        )  # fmt: skip
+        named = pl.concat([listed, stated.select(listed.columns)]).sort("begin_ns", maintain_order=True)
+        created = events.filter("is_created")
+        if created.is_empty():
+            before = pl.col("comm").shift().over("pid")
+            created = named.drop_nulls("comm").filter(pl.col("comm") != before)
+        self._created = created.sort("begin_ns").select(
+            "pid", "begin_ns", process=pl.int_range(1, pl.len() + 1).over("pid")
+        )
+        first = self.numbered(named).rename({"process": "first"})
+        spans = self.numbered(first.with_columns(begin_ns=pl.col("end_ns") - 1))
+        known = spans.select("pid", "comm", process=pl.int_ranges("first", pl.col("process") + 1)).explode("process")
+        self._of_names = _ranked(known.drop_nulls("comm"), "pid", "comm")
+        self._of_pids = _ranked(pl.concat([known.drop("comm"), self._created.select("pid", "process")]), "pid")
+
+    def numbered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows (pid, begin_ns) in order of time, with column process: which process had the pid then."""
+        found = rows.sort("begin_ns", maintain_order=True).join_asof(
+            self._created, on="begin_ns", by="pid", check_sortedness=False
+        )
+        return found.with_columns(pl.col("process").fill_null(0))
+
+    def of_owners(self, io: pl.LazyFrame) -> pl.LazyFrame:
+        """Return table `io` with column process of the owner, or null if it is unknown.
+
+        A submitter had the pid when the request was queued. Another owner may have ended before. It is known if its
+        name, or else its pid, was that of one process only.
+        """
+
+        def look_up(batch: pl.Series) -> pl.Series:
+            pieces = batch.struct.unnest().with_row_index("nth")
+            rows = self.numbered(pieces.drop_nulls(["begin_ns", "pid"])).sort("process")
+            for name, known, by in (("named", self._of_names, ["pid", "comm"]), ("any", self._of_pids, ["pid"])):
+                other = known.rename({"rank": f"{name}_rank"}).with_columns(pl.col("process").alias(name))
+                rows = rows.join_asof(other, on="process", by=by, check_sortedness=False)
+            found = (
+                pl.when(pl.col("is_submitter") | (pl.col("process") == 0))
+                .then("process")
+                .when(pl.col("named").is_not_null())
+                .then(pl.when(pl.col("named_rank") == 0).then("named"))
+                .when(pl.col("any_rank") == 0)
+                .then("any")
+            )
+            known = rows.select("nth", process=found)
+            return pieces.join(known, on="nth", how="left", maintain_order="left")["process"]
+
+        owner = pl.struct(
+            _QUEUED.alias("begin_ns"),
+            pid="owner_pid",
+            comm="owner_comm",
+            is_submitter=pl.col("owner_via") == "submitter",
+        )
+        return io.with_columns(owner.map_batches(look_up, pl.Int64, is_elementwise=True).alias("process"))
+
+
+def _ranked(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return the processes of each `by` once, in order, with their rank among them."""
+    unique = rows.select(*by, pl.col("process").cast(pl.Int64)).unique().sort("process")
+    return unique.with_columns(rank=pl.int_range(pl.len()).over(*by))
 
 
 def with_latest(

@@ -96,7 +96,8 @@ class Recording:
             if "importance" not in tables or states(tables["importance"]).is_empty():
                 raise InputError(f"{self.title}: cannot tell which app was in the foreground; {_HOW_TO_RECORD_STATES}")
             importance = clock.on_one_axis(tables["importance"], self.jumps)
-            tables["io"] = with_state(tables["io"], importance, lost=self.lost_of("importance"))
+            tasks = clock.on_one_axis(tables["tasks"], self.jumps) if "tasks" in tables else None
+            tables["io"] = with_state(tables["io"], importance, tasks, lost=self.lost_of("importance"))
         if "uid" in columns:
             if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
                 raise InputError(f"{self.title}: cannot resolve the users of processes; {_HOW_TO_RECORD_USERS}")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import lzma
 import re
 import warnings
+import zipfile
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -170,10 +174,11 @@ TEXTS = {
 }
 
 
+@pytest.mark.parametrize("has_mark", [True, False])
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-8-sig", "utf-8"])
 @pytest.mark.parametrize("kind", TEXTS)
-def test_texts_that_powershell_wrote(kind: str, codec: str, tmp_path: Path) -> None:
-    mark = "\ufeff" if codec.startswith("utf-16") else ""
+def test_texts_that_powershell_wrote(kind: str, codec: str, has_mark: bool, tmp_path: Path) -> None:
+    mark = "\ufeff" if codec.startswith("utf-16") and has_mark else ""
     capture = made(tmp_path, (mark + TEXTS[kind].replace("\n", "\r\n")).encode(codec))
     (tmp_path / "plain").mkdir()
     plain = made(tmp_path / "plain", TEXTS[kind])
@@ -197,7 +202,7 @@ OF_CORPUS = {
 
 
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
-@pytest.mark.parametrize("codec", ["utf-16", "utf-8-sig", "utf-8"])
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-8-sig", "utf-8"])
 @pytest.mark.parametrize("name", OF_CORPUS)
 def test_ends_of_lines_of_windows_change_nothing(name: str, codec: str, tmp_path: Path) -> None:
     lines = corpus.path(name).read_text("utf-8").splitlines()[: OF_CORPUS[name]]
@@ -208,6 +213,54 @@ def test_ends_of_lines_of_windows_change_nothing(name: str, codec: str, tmp_path
         assert capture.tables[table].collect().equals(plain.tables[table].collect()), table
     assert capture.about["events"] == plain.about["events"]
     assert capture.about["losses"] == plain.about["losses"]
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "UTF-16": lambda data: data.decode().encode("utf-16"),
+    "zip": lambda data: zipped({"trace.txt": data}),
+    "zip of two": lambda data: zipped({"readme.txt": b"hello\n", "trace.txt": data}),
+}
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("outer", ["gzip", "xz", "zip", "zip of two"])
+@pytest.mark.parametrize("inner", ["gzip", "xz", "UTF-16"])
+def test_one_compression_in_another(inner: str, outer: str, tmp_path: Path) -> None:
+    """A tracker of issues takes only zip archives, into which people put what they have."""
+    plain = made(tmp_path, TEXTS["ftrace"])
+    packed = made(tmp_path, PACKERS[outer](PACKERS[inner](TEXTS["ftrace"].encode())), "packed")
+    assert packed.requests.collect().equals(plain.requests.collect()) and packed.about["losses"] == []
+
+
+def test_a_file_that_unpacks_to_itself_is_refused(tmp_path: Path) -> None:
+    data = TEXTS["ftrace"].encode()
+    for _ in range(50):
+        data = gzip.compress(data)
+    with pytest.raises(androstep.InputError, match="no known recording"):
+        made(tmp_path, data)
+
+
+@pytest.mark.parametrize("magic", [b"BZh91AY&SY", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\0", b"\x04\x22\x4d\x18"])
+def test_a_compression_that_is_not_read_is_named(magic: bytes, tmp_path: Path) -> None:
+    with pytest.raises(androstep.InputError, match="which is not read; unpack it"):
+        made(tmp_path, magic + bytes(range(256)))
+
+
+def test_spaces_at_the_ends_of_lines(tmp_path: Path) -> None:
+    """A terminal may pad what is copied from it."""
+    for kind, text in TEXTS.items():
+        plain = made(tmp_path, text, f"{kind}.txt")
+        padded = made(tmp_path, text.replace("\n", "   \n"), f"{kind}.padded.txt")
+        assert padded.requests.collect().equals(plain.requests.collect()) and padded.about["losses"] == []
 
 
 def test_utf_16_of_the_field() -> None:
@@ -287,6 +340,32 @@ def test_what_a_tool_prints_between_the_rows_of_a_list(tmp_path: Path) -> None:
     again = made(tmp_path, f"{begin}\n{header}\n{first}\n\n{begin}\n{header}\n{second}\n", "again.txt")
     assert rows(again, "op") == [("write",), ("read",)]
     assert [loss["kind"] for loss in again.about["losses"]] == ["numbered", "clocks"]
+
+
+@pytest.mark.parametrize("queue", [None, 0.01, 1234.5])
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
+def test_columns_of_bcc_that_touch(queue: float | None, tmp_path: Path) -> None:
+    """bcc prints BYTES with %-7s and the duration behind it with %7.2f. Where both may end differently is unknown."""
+    sizes = (1_048_576, 4096, 1_048_576, 2_097_152)
+    took = (9999.99, 1234.56, 1.5, 123456.78)
+    text = f"TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  {'QUE(ms) ' if queue else ''}LAT(ms)\n"
+    for n, (size, ms) in enumerate(zip(sizes, took, strict=True)):
+        name = "<unknown>" if n == 1 else "sda"
+        text += f"{1000 + n:<11.6f} {'dd':<14.14s} {7:<7d} {name:<9s} {'W':<1s} {n * 8:<10d} {size:<7d}"
+        text += f"{f'{queue:7.2f} ' if queue else ''}{ms:7.2f}\n"
+    capture = made(tmp_path, text)
+    found = capture.requests.sort("sector").select(
+        "nr_sectors", "dev", ms=(pl.col("complete_ns") - pl.col("issue_ns")) / 1e6
+    )
+    devices = (0, (1 << 20) - 1, 0, 0)
+    assert found.collect().rows() == [
+        (size // 512, dev, ms) for size, dev, ms in zip(sizes, devices, took, strict=True)
+    ]
+    last = "dd             7       sda       W 8          "
+    either = made(
+        tmp_path, f"{text.splitlines()[0]}\n1.000000    {last}10485765121234.56\n2.000000    {last}4096      1.00\n"
+    )
+    assert rows(either, "nr_sectors") == [(8,)]  # the other row is of 1048576 or of 1048576512 bytes
 
 
 @pytest.mark.parametrize(("tool", "end"), list(zip(LISTS, ("\n", "\r\n", "\n"), strict=True)))

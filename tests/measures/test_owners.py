@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -66,11 +67,87 @@ def test_every_piece_has_the_last_state_told_of_its_owner(
 ) -> None:
     lost = [(first, last) for first, last in lost if first is None or last is None or first <= last]
     names = ("owner_pid", "queue_ns", "issue_ns", "complete_ns")
-    io = made.table("io", [dict(zip(names, row, strict=True)) | {"request_id": n} for n, row in enumerate(pieces)])
+    own = {"owner_via": "submitter"}
+    io = made.table(
+        "io", [dict(zip(names, row, strict=True)) | own | {"request_id": n} for n, row in enumerate(pieces)]
+    )
     found = measures.with_state(io, importance(told), lost=lost).collect()
     assert found.drop("state").equals(io)
     times = [next((one for one in row[1:] if one is not None), None) for row in pieces]
     assert found["state"].to_list() == [expected(told, row[0], at, lost) for row, at in zip(pieces, times, strict=True)]
+
+
+class Life(NamedTuple):
+    """A process: its pid, name, begin and end, and the states that were set, with their times."""
+
+    pid: int
+    comm: str
+    begin: int
+    end: int
+    told: list[tuple[int, int]]
+
+    def state_at(self, at: int) -> str | None:
+        before = [score for since, score in self.told if since <= at]
+        return state(before[-1]) if before else None
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Life]:
+    """Return processes that had one of two pids one after another. The first ones are from before the recording."""
+    found = []
+    for pid in (1, 2):
+        ends = sorted(draw(st.sets(st.integers(1, 60), max_size=4)))
+        for begin, end in itertools.pairwise([-100, *ends, 100]):
+            at = draw(st.lists(st.integers(max(begin, 0) + 1, end), unique=True, max_size=2))
+            told = [(one, draw(SCORES)) for one in sorted(at) if one < end]
+            found.append(Life(pid, draw(st.sampled_from("abcd")), begin, end, told))
+    return found
+
+
+def recorded(processes: list[Life], has_creations: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return tables importance and tasks of these processes."""
+    told = []
+    for life in processes:
+        named = {"task": life.pid, "task_comm": life.comm}
+        if has_creations and life.begin >= 0:
+            told.append({"ts_ns": life.begin, "event": BIRTH, "oom_score_adj": 900, **named, "task_comm": "zygote"})
+        told += [{"ts_ns": at, "event": UPDATE, "oom_score_adj": score, **named} for at, score in life.told]
+    runs = []
+    for pid, of_pid in itertools.groupby(processes, lambda life: life.pid):
+        for comm, group in itertools.groupby(of_pid, lambda life: None if has_creations else life.comm):
+            same = list(group)
+            names = [(life.comm, life) for life in same] if has_creations else [(comm, same[0])]
+            runs += [(pid, name, life.begin) for name, life in names]
+    tasks = [
+        {"tid": pid, "comm": comm, "kind": "other", "valid_from_ns": None if begin < 0 else begin}
+        | {"valid_to_ns": following[2] if following and following[0] == pid else None}
+        for (pid, comm, begin), following in itertools.zip_longest(runs, runs[1:])
+    ]
+    return made.table("importance", told).sort("ts_ns", maintain_order=True), made.table("tasks", tasks)
+
+
+@given(
+    lives(), st.booleans(), st.lists(st.tuples(st.integers(0, 9), *[st.integers(0, 90)] * 2), min_size=1, max_size=9)
+)
+def test_a_process_has_no_state_of_another_one_that_had_its_pid(
+    processes: list[Life], has_creations: bool, pieces: list[tuple[int, int, int]]
+) -> None:
+    """Data is often written back when its process has ended, and another one has its pid."""
+    rows, truth = [], []
+    for number, at, later in pieces:
+        life = processes[number % len(processes)]
+        at = min(max(at, life.begin, 0), life.end - 1)
+        for via, queued in (("submitter", at), ("write_begin", at + later)):
+            rows.append({"owner_pid": life.pid, "owner_comm": life.comm, "owner_via": via, "queue_ns": queued})
+            truth.append((life, via, queued))
+    importance, tasks = recorded(processes, has_creations)
+    found = measures.with_state(made.table("io", rows), importance, tasks).collect()["state"].to_list()
+    for (life, via, queued), one in zip(truth, found, strict=True):
+        same = [other for other in processes if (other.pid, other.comm) == (life.pid, life.comm)]
+        is_clear = has_creations and (via == "submitter" or len(same) == 1)
+        allowed = {life.state_at(queued)} | (set() if is_clear else {None})
+        is_hidden = not has_creations and len(same) > 1  # nothing shows that the pid was reused
+        assert is_hidden or one in allowed
 
 
 @given(

@@ -3,7 +3,8 @@
 The header line names the columns, which are padded with spaces. A list without it, as of ``biosnoop | grep sda``, is
 recognised if all of its first lines have one of the `_ORDERS` of columns. The name of a process may contain spaces. An
 unknown disk or process leaves its column empty; an unknown process may also be called ``?`` (PID 0), an unknown disk
-``Unknown``. The times are (bcc: tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8; libbpf-tools/biosnoop.c):
+``Unknown`` or ``<unknown>``. Between BYTES and a duration there is no space if both are long: bcc prints them with
+``%-7s%7.2f``. The times are (bcc: tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8; libbpf-tools/biosnoop.c):
 
 =====================  ===============================================================
 ``TIME(s)``, ``ENDs``  the completion
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from androstep_analysis.common.errors import InputError, Loss
+from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.ingest import clock, lines
 from androstep_analysis.ingest.block import csv
 from androstep_analysis.ingest.source import Source
@@ -38,7 +40,7 @@ _COLUMNS: dict[str, tuple[str, bytes]] = {
     "STARTs": ("time:s", _NUMBER),
     "COMM": ("comm", rb"(\S(?:[^\t\n]{0,62}?\S)?|)"),
     "PID": ("pid", rb"(\d+)"),
-    "DISK": ("dev", rb"(?:Unknown(?= ))?([A-Za-z]\S*|)"),
+    "DISK": ("dev", rb"(?:Unknown(?= )|<unknown>(?= ))?([A-Za-z]\S*|)"),
     "DEV": ("dev", rb"(\d+,\d+)"),
     "T": ("op", rb"([A-Z]+)"),
     "TYPE": ("op", rb"([A-Z]+)"),
@@ -122,6 +124,21 @@ def read(source: Source, spool: Spool) -> Staging:
     return replace(staging, losses=losses, lost_events=rows.nr_lost, names_submitters=by_submitter)
 
 
+_JOINED = re.compile(rb"(?m)(?<= )(\d{11,20})(\.\d\d)(?= |\r?$)")
+"""BYTES of at least 7 digits, and a duration of at least 7 characters."""
+
+
+def _separated(joined: re.Match[bytes]) -> bytes:
+    """Return BYTES and the duration with a space between them, if there is only one way: BYTES are whole sectors."""
+    digits = joined[1]
+    cuts = [
+        cut
+        for cut in range(7, len(digits) - 3)
+        if not digits.startswith(b"0", cut) and int(digits[:cut]) % SECTOR_BYTES == 0 and int(digits[:cut]) >> 32 == 0
+    ]
+    return joined[0] if len(cuts) != 1 else digits[: cuts[0]] + b" " + digits[cuts[0] :] + joined[2]
+
+
 class _Rows:
     """Converts the lines of a list to rows with tab-separated cells."""
 
@@ -133,6 +150,7 @@ class _Rows:
         self._restarts = "TIME(s)" in names
         self._begin = re.compile(rb"(?s)\A(?:[^\n]*\n)*? *" + header + rb" *\r?\n")
         self._has_disks = "DISK" in names
+        self._is_joined = any(name in ("QUE(ms)", "LAT(ms)") for name in names[names.index("BYTES") + 1 :][:1])
         diskless = {"DISK": rb"", "SECTOR": rb"0?"}
         cells = (diskless.get(name, rb"[^\t\n]*") for name in names)
         self._diskless = re.compile(rb"(?m)^" + rb"\t".join(cells) + rb"$\n?")
@@ -163,7 +181,10 @@ class _Rows:
         self.nr_restarts += restarts * self._restarts
         for pattern in (lines.LOST, lines.NOTE):
             text = pattern.sub(b"", text)
-        rows = self._line.sub(self._row, lines.without_interrupt(text))
+        text = lines.without_interrupt(text)
+        if self._is_joined:
+            text = _JOINED.sub(_separated, text)
+        rows = self._line.sub(self._row, text)
         rows = self._unknown_task.sub(self._unnamed, rows)
         if self._has_disks:
             rows, count = self._diskless.subn(b"", rows)

@@ -27,7 +27,7 @@ class Evidence:
         self.recorded = capture.manifest.events
         self.lost = Losses(capture.losses, capture.lost_events)
         self.lost_states = self.lost.spans("importance")
-        io = measures.with_state(capture.io, capture.importance, lost=self.lost_states)
+        io = measures.with_state(capture.io, capture.importance, capture.tasks, lost=self.lost_states)
         self.tables = {**capture.tables, "io": io}
 
     @cached_property

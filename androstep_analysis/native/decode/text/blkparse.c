@@ -298,12 +298,16 @@ static void read_line(struct reader *reader, struct text line)
     struct totals *totals = &reader->totals;
     struct blk_event event;
     struct text at = line;
+    uint64_t stream;
 
+    while (at.end > at.at && at.end[-1] == ' ')
+        at.end--;
     if (!take_event(&at, &event)) {
         blkparse_note(totals, &trace->is_summary, line);
         return;
     }
-    event.ts_ns = continued_time(reader, (uint64_t)event.cpu, blkparse_time(totals, event.ts_ns));
+    stream = (uint64_t)device_of(event.major, event.minor) << 16 ^ (uint64_t)event.cpu;
+    event.ts_ns = continued_time(reader, stream, blkparse_time(totals, event.ts_ns), SETBACK_OF_CPU_NS);
     if (count_event(reader, event.ts_ns, event.letters) == MAX_NAMES)
         refuse(&totals->refused[REFUSED_LINE], line);
     if (*event.letters.at == 'm')

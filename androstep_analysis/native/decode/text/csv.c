@@ -579,7 +579,7 @@ static bool read_row(struct block_csv *csv, struct text line)
     if (!nr_sectors && request.done_ns == NO_INT64 && csv->start == ACTION_QUEUE && text_is(request.rwbs, "F"))
         request.rwbs = (struct text){EMPTY_WRITE, EMPTY_WRITE + 2};
     written_ns = csv->is_by_done ? request.done_ns : request.ts_ns;
-    see_setback(reader, device_number(&request), written_ns);
+    see_setback(reader, device_number(&request), written_ns, SETBACK_NS);
     if (count_event(reader, written_ns, request.op) == MAX_NAMES)
         return false;
     reader->totals.rounded += is_rounded;

@@ -799,7 +799,9 @@ static void read_line(struct reader *reader, struct text line)
     }
     if (take_head(&at, &head) || (at = line, take_perf_head(&at, &head))) {
         trace->has_event = true;
-        head.ts_ns = continued_time(&trace->reader, head.cpu == NO_INT32 ? 0 : (uint64_t)head.cpu, head.ts_ns);
+        head.ts_ns = head.cpu == NO_INT32
+                         ? continued_time(&trace->reader, 0, head.ts_ns, SETBACK_NS)
+                         : continued_time(&trace->reader, (uint64_t)head.cpu + 1, head.ts_ns, SETBACK_OF_CPU_NS);
         if (is_of_blk_tracer(head.event, &event))
             read_blk_tracer(trace, line, &head, &event, at);
         else

@@ -188,15 +188,11 @@ void refuse(struct refused *refused, struct text line)
     }
 }
 
-// A clock that goes back by less has unordered lines, or its CPUs differ.
-#define SETBACK_NS INT64_C(60000000000)
-
-bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns)
+bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns, int64_t least_ns)
 {
-    struct stream *stream = &reader->streams[(key ^ key >> 20) % STREAM_SLOTS];
+    struct stream *stream = &reader->streams[(key * 0x9e3779b97f4a7c15u >> 40) % STREAM_SLOTS];
     bool is_first = stream->key != key + 1;
-    bool is_setback =
-        !is_first && stream->latest_ns >= INT64_MIN + SETBACK_NS && ts_ns < stream->latest_ns - SETBACK_NS;
+    bool is_setback = !is_first && stream->latest_ns >= INT64_MIN + least_ns && ts_ns < stream->latest_ns - least_ns;
 
     if (is_first || is_setback || ts_ns > stream->latest_ns)
         *stream = (struct stream){key + 1, ts_ns};
@@ -204,21 +200,21 @@ bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns)
     return is_setback;
 }
 
-int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns)
+int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns, int64_t least_ns)
 {
     struct totals *totals = &reader->totals;
     int64_t shift_ns, moved;
 
     if (__builtin_add_overflow(ts_ns, reader->shift_ns, &moved))
         moved = ts_ns;
-    if (!see_setback(reader, key, moved) || totals->setbacks > MAX_SETBACKS || totals->last_ns == INT64_MAX ||
+    if (!see_setback(reader, key, moved, least_ns) || totals->setbacks > MAX_SETBACKS || totals->last_ns == INT64_MAX ||
         __builtin_sub_overflow(totals->last_ns + 1, ts_ns, &shift_ns))
         return moved;
     moved = totals->last_ns + 1;
     reader->shift_ns = shift_ns;
     totals->setback_ns[totals->setbacks - 1][0] = totals->last_ns;
     totals->setback_ns[totals->setbacks - 1][1] = moved;
-    see_setback(reader, key, moved);
+    see_setback(reader, key, moved, least_ns);
     return moved;
 }
 

@@ -119,12 +119,17 @@ void reader_end(struct reader *reader);
 // there are `nr_brackets`. A name with brackets could be truncated at one of them.
 bool read_last_line(struct reader *reader, size_t nr_brackets);
 
-// Returns the time of a line of stream `key`. If the clock was set back before the line, it is moved after all others.
-// Tools that print one CPU or device after the other also go back, but never within one of them.
-int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns);
+// A time that goes back by more is a setback of the clock. Lines of one CPU are in order, but for milliseconds
+// (blkparse of events around its start). Other lines may be printed when they end.
+#define SETBACK_OF_CPU_NS INT64_C(100000000)
+#define SETBACK_NS        INT64_C(60000000000)
 
-// Checks whether a line is long before an earlier one of its stream, and counts it. The rows of a table need no order.
-bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns);
+// Returns the time of a line of stream `key`. If the clock was set back before the line by more than `least_ns`, it is
+// moved after all others. Tools that print one CPU or device after the other go back only between them.
+int64_t continued_time(struct reader *reader, uint64_t key, int64_t ts_ns, int64_t least_ns);
+
+// Checks whether a line is more than `least_ns` before an earlier one of its stream, and counts it.
+bool see_setback(struct reader *reader, uint64_t key, int64_t ts_ns, int64_t least_ns);
 
 // Counts an event. Returns the index of its name; MAX_NAMES at the limit.
 uint32_t count_event(struct reader *reader, int64_t ts_ns, struct text name);
