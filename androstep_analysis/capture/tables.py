@@ -16,7 +16,7 @@ from androstep_analysis import ingest
 from androstep_analysis.capture import cache, tool_results
 from androstep_analysis.capture.derivation import ADDED_TO, TABLES, Evidence, Image, derive
 from androstep_analysis.common import manifest, results
-from androstep_analysis.common.errors import InputError, Loss, LossWarning
+from androstep_analysis.common.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.common.manifest import Manifest, Source
 from androstep_analysis.common.results import Results
 from androstep_analysis.ingest.staging import Staging
@@ -43,6 +43,9 @@ def staging_of(described: Manifest, find: Find, results_by_role: Mapping[str, Re
     if programs and not results_by_role and not traces:
         raise InputError(f"{programs[0].path}: a replay program; replay it with `androstep replay`")
     samples = [find(source) for source in described.of_role("samples")]
+    if not (traces or results_by_role or samples):
+        named = ", ".join(source.path for source in described.sources) or "nothing"
+        raise InputError(f"{printable(named)}: neither a trace nor results; ingest it with the recording it belongs to")
     if traces:
         staging = ingest.read(
             *traces,

@@ -301,6 +301,8 @@ def _fact(name: str, value: Any) -> Any:
     python = schema.table("captures").column(name).polars.to_python()
     if value is not None and type(value) is not python:
         raise TypeError(f"fact {name!r} is {value!r}, not of type {python.__name__}")
+    if name == "page_bytes" and value is not None and not (512 <= value <= 1 << 24 and value.bit_count() == 1):
+        raise ValueError(f"page_bytes is {value!r}, which is no size of a page")
     return value
 
 
@@ -342,11 +344,14 @@ def in_place(path: Path, role: str, dev: str | None = None) -> Source:
 
 
 def locate(source: Source, directory: Path) -> Path:
-    """Return the path of a source; `InputError` if a relative path leads out of the capture."""
+    """Return the path of a source; `InputError` if it is outside of the capture. Only images may be."""
     path = Path(source.path)
-    if path.is_absolute():
+    if path.is_absolute() and source.role.startswith("image"):
         return path
-    inside = (directory / path).resolve()
+    try:
+        inside = (directory / path).resolve()
+    except (OSError, RuntimeError):  # a loop of symbolic links
+        raise InputError(f"{directory / path}: cannot be resolved, since its links form a loop; put it back") from None
     if not inside.is_relative_to(directory.resolve()):
         raise InputError(f"{directory / FILE_NAME}: source {source.path!r} is outside the capture")
     return inside

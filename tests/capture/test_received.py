@@ -261,6 +261,50 @@ def test_a_full_disk_leaves_the_old_file(
     assert [(path.name, path.read_text()) for path in directory.iterdir()] == [(words[-1], "before")]
 
 
+# -- forged manifests --------------------------------------------------------------------------------------------------
+
+
+def forged(received: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Change the manifest of a capture without tables."""
+    shutil.rmtree(received / "tables")
+    path = received / "capture.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    return received
+
+
+@pytest.mark.parametrize("sources", [[], {}])
+def test_a_manifest_without_sources_is_a_sentence(sources: object, received: Path) -> None:
+    with pytest.raises(InputError, match="nothing: neither a trace nor results"):
+        capture.open(forged(received, lambda content: content.update(sources=sources)))
+
+
+@pytest.mark.parametrize("page_bytes", [0, -4096, 1000, 1 << 70])
+def test_a_page_of_a_size_that_none_has_is_a_sentence(page_bytes: int, received: Path) -> None:
+    with pytest.raises(InputError, match="no size of a page"):
+        capture.open(forged(received, lambda content: content["facts"].update(page_bytes=page_bytes)))
+
+
+@pytest.mark.parametrize("role", ["trace", "listing_before", "samples"])
+def test_only_an_image_may_be_outside_of_the_capture(role: str, received: Path, tmp_path: Path) -> None:
+    """A file of this user would be shared with a release of the capture."""
+    path = tmp_path / "private.csv"
+    path.write_text(TRACE)
+    one = {"path": str(path), "role": role, "bytes": len(TRACE), "sha256": hashlib.sha256(TRACE.encode()).hexdigest()}
+    with pytest.raises(InputError, match="is outside of the capture"):
+        capture.open(forged(received, lambda content: content["sources"].append(one)))
+
+
+@pytest.mark.parametrize("target", ["trace.csv", "other", "../raw"])
+def test_links_that_form_a_loop_are_a_sentence(target: str, received: Path) -> None:
+    (received / "raw/trace.csv").unlink()
+    (received / "raw/trace.csv").symlink_to(target)
+    (received / "raw/other").symlink_to("trace.csv")
+    with pytest.raises(InputError, match=r"links form a loop|missing"):
+        capture.open(forged(received, lambda content: None))
+
+
 # -- where it is read and printed --------------------------------------------------------------------------------------
 
 
