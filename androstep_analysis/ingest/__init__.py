@@ -189,7 +189,8 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
             warnings.warn(f"{printable(str(path))}: {message}", LossWarning, stacklevel=3)
     tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
     jumps = clock.jumps(tables, recorded.first_ns, recorded.last_ns)
-    losses = (*clock.jumped(jumps), *(repeats.repeated(tables["block_events"]) if "block_events" in tables else ()))
+    losses = (*clock.jumped(jumps), *_oversized(spool.nr_oversized))
+    losses += repeats.repeated(tables["block_events"]) if "block_events" in tables else ()
     for loss in losses:
         warnings.warn(loss.message, LossWarning, stacklevel=3)
     return replace(
@@ -198,6 +199,11 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
         losses=(*recorded.losses, *losses),
         jumps=tuple(sorted({*recorded.jumps, *jumps})),
     )
+
+
+def _oversized(count: int) -> tuple[Loss, ...]:
+    message = f"{count} block events state a length of over 2 TiB, which no request has; their lengths are unknown"
+    return (Loss("unreadable", count, message, _BLOCK),) if count else ()
 
 
 def _stated(format: str | None, csv_columns: str | None) -> Format | None:

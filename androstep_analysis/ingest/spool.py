@@ -41,6 +41,9 @@ from androstep_analysis.common.scratch import Scratch
 RUN_ROWS = 1 << 18
 """The number of rows that are sorted and written at once: a row group of the file."""
 
+MOST_SECTORS = (1 << 32) - 1
+"""The longest request: Linux counts its sectors in 32 bits. The bytes of longer ones would overflow."""
+
 _ENCODERS = 2
 """The number of threads that sort and encode. More threads need more memory."""
 
@@ -77,6 +80,8 @@ class Spool:
         self._writer = _Writer()
         self._tables: dict[str, _Table] = {}
         self._finished: dict[str, pl.LazyFrame] = {}
+        self.nr_oversized = 0
+        """The number of block events that were longer than `MOST_SECTORS`. Their length is null in the table."""
 
     def append(self, name: str, rows: pa.Table | pl.DataFrame) -> None:
         """Append rows to table `name`, in any order. Strings and enums may be dictionary-encoded.
@@ -87,8 +92,19 @@ class Spool:
             If the columns are not those of ``schemas/<name>.json``, in the same order.
         """
         table = rows.to_arrow() if isinstance(rows, pl.DataFrame) else rows
+        if table.num_rows and name == "block_events":
+            table = self._without_oversized(table)
         if table.num_rows:
             self._table(name).append(table)
+
+    def _without_oversized(self, table: pa.Table) -> pa.Table:
+        is_oversized = pc.fill_null(pc.greater(table["nr_sectors"], MOST_SECTORS), False)
+        count = pc.sum(is_oversized).as_py()
+        if not count:
+            return table
+        self.nr_oversized += count
+        lengths = pc.if_else(is_oversized, None, table["nr_sectors"])
+        return table.set_column(table.column_names.index("nr_sectors"), table.schema.field("nr_sectors"), lengths)
 
     def settle(self, name: str, ts_ns: int) -> None:
         """State that no row before `ts_ns` will be appended to table `name`.
