@@ -312,6 +312,7 @@ def test_losses_are_in_the_second_line_with_their_share() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.* repeat the one before")
 def test_a_missing_cpu_is_reported(tmp_path: Path) -> None:
     for cpu in (0, 2):
         shutil.copy(corpus.path("blktrace_bin/centos7/sda.blktrace.0"), tmp_path / f"sda.blktrace.{cpu}")
