@@ -10,7 +10,7 @@ import polars as pl
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
-_FILE: Final = ("block_type", "ino", "path", "is_inferred_file")
+_FILE: Final = ("block_type", "ino", "incarnation", "path", "is_inferred_file")
 _OWNER: Final = ("owner_pid", "owner_comm", "owner_package", "owner_via")
 _PIECE: Final = ("request_id", "dev", "ino", "incarnation", "path", "block_type", "bytes", "map_source", *_OWNER)
 _SUBMITTER: Final = ("submit_tid", "submit_pid", "submit_comm")
@@ -58,7 +58,9 @@ def of_requests(capture: Capture, rows: pl.DataFrame) -> pl.DataFrame:
     owners = _most(parts, ("pid", "comm", "package", "role", "process_certainty"))
     files = _most(parts.with_columns(is_inferred_file=pl.col("map_source") == "inferred"), _FILE)
     is_file = pl.col("ino").is_not_null() | pl.col("path").is_not_null()
-    number = parts.group_by("request_id").agg(files=pl.struct("ino", "path").filter(is_file).n_unique().cast(pl.Int32))
+    number = parts.group_by("request_id").agg(
+        files=pl.struct("ino", "incarnation", "path").filter(is_file).n_unique().cast(pl.Int32)
+    )
     found = rows
     for table in (own, owners, files, number):
         found = found.join(table, on="request_id", how="left", maintain_order="left")

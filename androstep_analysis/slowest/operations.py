@@ -58,7 +58,7 @@ def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
     """Return the completed calls that wait until data is on the device, with their process and file.
 
     Columns are op, call (null if only the filesystem's own event was recorded), begin_ns, end_ns, duration_ns, error,
-    and for the caller and the file the columns of ``schemas/slow.json``.
+    and for the caller and the file the columns of ``schemas/slow.json`` and incarnation.
     """
     of_system, of_filesystems = _system_calls(capture, lost), _filesystem_calls(capture, lost)
     if of_system.height:
@@ -84,6 +84,7 @@ def calls(capture: Capture, lost: Losses) -> pl.DataFrame:
         package="owner_package",
         dev="dev",
         ino="ino",
+        incarnation="incarnation",
         path=path,
         role=pl.when(is_known).then(pl.lit("caller")),
         process_certainty=pl.when(is_known).then(pl.lit("fact")).otherwise(pl.lit("unknown")),

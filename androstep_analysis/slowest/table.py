@@ -235,7 +235,10 @@ class _Work:
         of_filesystem = near.clear() if call["dev"] is None else near.filter(part_dev=call["dev"])
         on_filesystem = parts.join(of_filesystem.select("request_id"), on="request_id", how="semi")
         journal = on_filesystem.filter(block_type="journal")["request_id"]
-        file = (on_filesystem.clear() if call["ino"] is None else on_filesystem.filter(ino=call["ino"]))["request_id"]
+        # A file that had the inode number before may still be written back.
+        ino, incarnation = (pl.lit(call[name], pl.Int64) for name in ("ino", "incarnation"))
+        is_same_file = (pl.col("ino") == ino) & (pl.col("incarnation") == incarnation).fill_null(True)
+        file = on_filesystem.filter(is_same_file)["request_id"]
         is_journal = pl.col("request_id").is_in(journal.implode()) & (pl.col("op") == "write")
         is_of_file = pl.col("request_id").is_in(file.implode()) & (pl.col("op") == "write")
         begun = pl.col("begin_ns").is_between(call["begin_ns"], call["end_ns"])

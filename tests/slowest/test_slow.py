@@ -209,6 +209,18 @@ def test_a_call_by_hand() -> None:
     )  # The flush is no wait of its own.
 
 
+def test_an_earlier_file_with_the_inode_number_is_not_part_of_a_call() -> None:
+    tables = {name: table.collect() for name, table in one_call().tables.items() if name in derivation.TABLES}
+    tables["files"] = tables["files"].with_columns(incarnation=pl.lit(1, pl.Int32), valid_from_ns=pl.lit(50, pl.Int64))
+    is_late = pl.col("request_id") == 2
+    ino = pl.when(is_late).then(11).otherwise("ino").cast(pl.Int64)
+    for incarnation, others in ((0, 1), (1, 0)):
+        number = pl.when(is_late).then(incarnation).otherwise("incarnation").cast(pl.Int32)
+        io = tables["io"].with_columns(ino=ino, incarnation=number)
+        call = androstep.slow(made.of_tables(tables | {"io": io})).row(0, named=True)
+        assert (call["op"], call["path"], call["others"]) == ("fsync", "/a/mail.db", others)
+
+
 def test_the_line_of_a_call() -> None:
     call, _ = androstep.slow(one_call()).to_dicts()
     said = "".join(map(str, layout.line(call)))
