@@ -28,8 +28,9 @@ from androstep_analysis.capture.tables import (
 )
 from androstep_analysis.common import manifest, scratch
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.common.manifest import Source
+from androstep_analysis.common.manifest import Manifest, Source
 from androstep_analysis.ingest import recording
+from androstep_analysis.ingest.staging import Staging
 
 NOTHING_ELSE: Final = Description()
 """A description without any information in addition to the recording."""
@@ -96,7 +97,11 @@ def _opened(path: Path, csv_columns: str | None, format: str | None, classes: Cl
     tables, about = derived(staging, results_by_role, evidence_of(described, in_place), spool)
     return Capture(
         path.name,
-        replace(described, facts=facts_of(staging, described) | tool_results.facts(results_by_role)),
+        replace(
+            described,
+            facts=facts_of(staging, described) | tool_results.facts(results_by_role),
+            events=_events(described, staging),
+        ),
         tables,
         about,
         classes=classes,
@@ -171,11 +176,19 @@ def create(
                 | tool_results.facts(results_by_role)
                 | {**description.facts, "clock": staging.clock},
                 realtime_offset_ns=staging.realtime_offset_ns,
+                events=_events(described, staging),
                 lost_events=None if described.lost_events is None else staging.lost_events,
             )
             manifest.write(described, directory)
             store(staging, results_by_role, described, directory, directory / cache.TABLES, spool, scratch_directory)
     return _open_directory(out)
+
+
+def _events(described: Manifest, staging: Staging) -> tuple[str, ...] | None:
+    """Return the names of the events that were recorded, by the manifest or else by the reader; None if unknown."""
+    if described.events is not None or staging.recorded is None:
+        return described.events
+    return tuple(sorted(staging.recorded))
 
 
 def refuse_existing(out: Path) -> None:

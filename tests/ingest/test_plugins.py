@@ -16,6 +16,7 @@ from support.tree import ROOT
 from androstep_analysis import capture, cli, ingest, measures
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import plugins
+from androstep_analysis.measures.recording import Recording
 
 _SECTION = (ROOT / "docs/formats.md").read_text("utf-8").partition("## A format of your own")[2]
 READER = _SECTION.partition("```python\n")[2].partition("```")[0]
@@ -81,6 +82,24 @@ def test_flags_that_a_plugin_does_not_state_are_unknown(install: Install, notes:
     (next(site.glob("*.dist-info")) / "entry_points.txt").write_text("[androstep.formats]\nn = words_reader:FORMAT\n")
     plugins.loaded.cache_clear()
     assert capture.open(notes).requests.collect()["sync"].to_list() == [True, None]
+
+
+def test_events_that_a_plugin_states_as_recorded_reach_measures(install: Install, notes: Path, tmp_path: Path) -> None:
+    """An event that was recorded and never happened is known not to have happened."""
+    site = install(notes="notes_reader:FORMAT")
+    events = ("ext4_evict_inode", "ext4_free_inode")
+    for stated in (events, None):
+        more = "" if stated is None else f"        recorded=frozenset({set(events)}),\n"
+        flags = '        flags=frozenset({"sync", "meta", "fua", "preflush"}),\n'
+        assert flags in READER
+        name = f"reader_{'with' if more else 'without'}"
+        (site / f"{name}.py").write_text(READER.replace(flags, flags + more))
+        points = f"[androstep.formats]\nn = {name}:FORMAT\n"
+        (next(site.glob("*.dist-info")) / "entry_points.txt").write_text(points)
+        plugins.loaded.cache_clear()
+        capture.create([notes], tmp_path / name)
+        for found in (capture.open(notes), capture.open(tmp_path / name)):
+            assert Recording.of(found).events == stated
 
 
 @pytest.mark.prove
