@@ -59,6 +59,7 @@ _KINDS = (
     (re.compile(rb"\ABZh[1-9]1AY&SY"), f"compressed with bzip2, {_UNPACK}"),
     (re.compile(rb"\A(?:\x04\x22\x4d\x18|\x02\x21\x4c\x18)"), f"compressed with lz4, {_UNPACK}"),
     (re.compile(rb"\A7z\xbc\xaf\x27\x1c"), f"a 7z archive, {_UNPACK}"),
+    (re.compile(rb"\Aversion https://git-lfs"), "a pointer of Git LFS to the file; get the file itself (git lfs pull)"),
     (re.compile(rb"\ARar!\x1a\x07"), f"a RAR archive, {_UNPACK}"),
     (
         re.compile(rb"(?m)\A(?:[^\n]*\n){0,20}?(?:READS|WRITES) :\r?\n_+\r?\n"),

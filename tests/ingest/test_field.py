@@ -255,6 +255,11 @@ def test_a_compression_that_is_not_read_is_named(magic: bytes, tmp_path: Path) -
         made(tmp_path, magic + bytes(range(256)))
 
 
+def test_a_pointer_to_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(androstep.InputError, match="a pointer of Git LFS"):
+        made(tmp_path, "version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n")
+
+
 def test_spaces_at_the_ends_of_lines(tmp_path: Path) -> None:
     """A terminal may pad what is copied from it."""
     for kind, text in TEXTS.items():
