@@ -143,15 +143,16 @@ def joined(parts: Sequence[tuple[pl.DataFrame, int | None, int | None]]) -> pl.D
     known = pl.struct(names)
     rows = rows.filter(known.ne_missing(known.shift()))
     of_next = pl.col("valid_from_ns").shift(-1).over("tid")
-    return rows.drop("file").with_columns(valid_to_ns=pl.coalesce(of_next, "valid_to_ns"))
+    return rows.drop("file").with_columns(valid_to_ns=pl.min_horizontal(of_next, "valid_to_ns"))
 
 
 class Seen:
     """Collects the threads that occur in rows, batch by batch. It stores names, not rows.
 
     A thread id has a row for each of its names and processes. It is valid from the time when it was first seen until
-    that of the next row; the first one is valid from before the recording. Rows without a name count only for threads
-    that never have one.
+    that of the next row; the first one is valid from before the recording. A name ends when it was last seen before
+    another name, because the thread may have been renamed at any time in between. Rows without a name count only for
+    threads that never have one.
 
     If batches overlap in time, a name that lasted only within the overlap may be missing or be dated late.
     """
@@ -163,10 +164,11 @@ class Seen:
 
     def add(self, rows: pl.DataFrame) -> None:
         """Add the threads in `rows`, with the columns ts_ns, tid, pid and comm."""
-        rows = rows.select(list(_SEEN)).filter(pl.col("tid").is_not_null())
-        # Consecutive rows mostly belong to one thread, so one row of each run is enough.
+        rows = rows.select("tid", "pid", "comm", "ts_ns", last_ns="ts_ns").filter(pl.col("tid").is_not_null())
+        # Consecutive rows mostly belong to one thread, so the first and the last row of each run are enough.
         thread = pl.struct("tid", "comm", "pid")
-        rows = rows.sort("ts_ns", maintain_order=True).filter(thread.ne_missing(thread.shift()))
+        is_edge = thread.ne_missing(thread.shift()) | thread.ne_missing(thread.shift(-1))
+        rows = rows.sort("ts_ns", maintain_order=True).filter(is_edge).select(list(_SEEN))
         self._tids = pl.concat([self._tids, rows["tid"]]).unique()
         self._pids = pl.concat([self._pids, rows.drop_nulls("pid").select("tid", "comm", "pid")]).unique()
         named = pl.concat([self._named, _first_of_each(rows.filter(pl.col("comm").is_not_null()))])
@@ -182,16 +184,24 @@ class Seen:
             .sort("tid", "ts_ns")
             .with_columns(
                 pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
-                pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("ts_ns").shift(-1)).alias("valid_to_ns"),
+                pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(_end_ns()).alias("valid_to_ns"),
                 kind(pl.col("comm").fill_null("")),
                 pl.coalesce("pid", "only_pid"),
             )
-            .drop("ts_ns", "only_pid")
+            .drop("ts_ns", "last_ns", "only_pid")
         )
         return schema.complete(table, "tasks")
 
 
-_SEEN = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
+_SEEN = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String, "last_ns": pl.Int64}
+"""Rows of threads at ts_ns, which were seen as the same until last_ns."""
+
+
+def _end_ns() -> pl.Expr:
+    """Return the end of the span of a row that has a next row of its thread."""
+    following = pl.col("ts_ns").shift(-1)
+    is_renamed = pl.col("comm") != pl.col("comm").shift(-1)
+    return pl.when(is_renamed).then(pl.min_horizontal(following, pl.col("last_ns") + 1)).otherwise(following)
 
 
 def _first_of_each(rows: pl.DataFrame) -> pl.DataFrame:
@@ -203,8 +213,11 @@ def _first_of_each(rows: pl.DataFrame) -> pl.DataFrame:
     is_renamed = pl.col("comm").ne_missing(pl.col("comm").shift().over("tid"))
     is_other = is_renamed | (pl.col("pid") != before).fill_null(False)
     runs = rows.with_columns(is_other=is_other).with_columns(run=pl.col("is_other").cum_sum().over("tid"))
-    first_pid = pl.col("pid").drop_nulls().first().over("tid", "run")
-    return runs.with_columns(pid=first_pid).filter("is_other").drop("is_other", "run")
+    of_run = ("tid", "run")
+    runs = runs.with_columns(
+        pid=pl.col("pid").drop_nulls().first().over(of_run), last_ns=pl.col("last_ns").max().over(of_run)
+    )
+    return runs.filter("is_other").drop("is_other", "run")
 
 
 def seen(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -213,6 +226,6 @@ def seen(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     `rows` has the columns ts_ns, tid, pid and comm and is sorted by time.
     """
     threads = Seen()
-    for piece in rows.lazy().select(list(_SEEN)).collect_batches(maintain_order=True):
+    for piece in rows.lazy().select("ts_ns", "tid", "pid", "comm").collect_batches(maintain_order=True):
         threads.add(piece)
     return threads.table()

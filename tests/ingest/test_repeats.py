@@ -73,3 +73,14 @@ def test_devices_that_were_printed_one_after_the_other_are_one_recording(tmp_pat
     (tmp_path / "trace").write_text(text)
     capture = androstep.open(tmp_path / "trace")
     assert not capture.losses and capture.last_ns == 9_990_000_000
+
+
+def test_events_from_before_the_start_are_no_other_recording(tmp_path: Path) -> None:
+    """blkparse prints their times modulo 2^64 ns, and therefore last."""
+    lines = [f"  8,0    0 {n:8} {n:5}.000000000    10  Q   R {n * 8} + 8 [dd]\n" for n in range(1, 100)]
+    lines.append("  8,0    0      200 1266874889.709541876    10  Q   R 0 + 8 [dd]\n")
+    (tmp_path / "trace").write_text("".join(lines))
+    with pytest.warns(LossWarning, match="from before the start"):
+        capture = androstep.open(tmp_path / "trace")
+    assert [loss.kind for loss in capture.losses] == ["wrapped"]
+    assert capture.first_ns == -9_740 and capture.last_ns == 99 * 10**9

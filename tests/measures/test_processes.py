@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from androstep_analysis import schema
+from androstep_analysis.ingest import tasks as kinds
 from androstep_analysis.link.owner import processes
 
 ZYGOTE, APP, PACKAGE = "zygote64", "com.example.app", "com.example.application"
@@ -82,3 +83,29 @@ def test_names_are_those_that_a_history_tells(seed):
         for time, _, pid, _ in threads
     ]
     assert owners(tasks(*rows), *threads) == expected
+
+
+@given(
+    st.sets(st.integers(1, 99), max_size=3),
+    st.lists(st.tuples(st.integers(0, 100), st.booleans()), min_size=1, max_size=20, unique_by=lambda event: event[0]),
+    st.integers(0, 20),
+)
+def test_a_process_has_no_name_that_it_had_before_or_gets_later(renames, events, cut):
+    """The first thread is seen now and then. Between two of its names, the process has the name of no one else."""
+    names = [(-1, "name0"), *((at, f"name{n}") for n, at in enumerate(sorted(renames), 1))]
+
+    def true_name(at):
+        return [name for since, name in names if since <= at][-1]
+
+    rows = [(at, 70 if is_first else 71, 70, true_name(at) if is_first else "pool") for at, is_first in sorted(events)]
+    want = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String}
+    table = pl.DataFrame(rows, want, orient="row")
+    seen = kinds.Seen()
+    seen.add(table.head(cut))
+    seen.add(table.slice(cut))
+    for (at, tid, _, _), (pid, comm, _) in zip(rows, owners(seen.table(), *rows), strict=True):
+        sighted = [(then, name) for then, thread, _, name in rows if thread == 70]
+        near = [name for then, name in sighted if then <= at][-1:] + [name for then, name in sighted if then >= at][:1]
+        is_sure = tid == 70 or (len(near) == 2 and near[0] == near[1])
+        assert pid == 70
+        assert comm in ({true_name(at)} if is_sure else {true_name(at), "pool", *(near if len(near) == 1 else [])})

@@ -33,12 +33,13 @@ class Processes:
     """
 
     def __init__(self, tasks: pl.DataFrame) -> None:
-        self._changes = tasks["valid_from_ns"].drop_nulls().unique().sort()
+        self._changes = pl.concat([tasks["valid_from_ns"], tasks["valid_to_ns"]]).drop_nulls().unique().sort()
         # Only listings have users. Their names are those at one time, not since the start of the thread.
         is_listed = pl.col("uid").is_not_null()
         traced, listed = tasks.filter(~is_listed), tasks.filter(is_listed)
         columns, ns = ("tid", "valid_from_ns"), pl.col("valid_from_ns")
-        self._traced = _Versions(traced.select(*columns, traced_ns=ns, traced_comm="comm", traced_pid="pid"), ["tid"])
+        named = {"traced_comm": "comm", "traced_pid": "pid", "traced_end_ns": "valid_to_ns"}
+        self._traced = _Versions(traced.select(*columns, traced_ns=ns, **named), ["tid"])
         self._listed = _Versions(
             listed.select(*columns, listed_ns=ns, listed_comm="comm", listed_pid="pid", listed_kind="kind"), ["tid"]
         )
@@ -102,9 +103,13 @@ class Processes:
     def _thread_at(self, rows: pl.DataFrame, tid: str) -> pl.DataFrame:
         """Return the rows with thread_comm, thread_pid and thread_kind: name, process and kind of `tid` at ts_ns.
 
-        The trace takes precedence over a listing. A listing counts only if the thread id was not reused since.
+        The trace takes precedence over a listing. A listing counts only if the thread id was not reused since. Between
+        the times at which the thread was last seen under one name and first under another, its name is unknown.
         """
-        table = self._listed.at(self._traced.at(rows, [tid]), [tid])
+        traced = self._traced.at(rows, [tid])
+        is_named = (pl.col("ts_ns") < pl.col("traced_end_ns")).fill_null(True)
+        traced = traced.with_columns(traced_comm=pl.when(is_named).then("traced_comm"))
+        table = self._listed.at(traced, [tid])
         since, listed_since = (pl.col(name).fill_null(_ALWAYS) for name in ("traced_ns", "listed_ns"))
         is_same = pl.when(listed_since >= since - _START_NS)
         return table.with_columns(

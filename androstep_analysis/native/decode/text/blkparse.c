@@ -292,6 +292,14 @@ int64_t blkparse_time(struct totals *totals, int64_t ns)
     return ns - WRAP_NS;
 }
 
+int64_t blkparse_continued(struct reader *reader, uint64_t stream, int64_t ns, int64_t least_ns)
+{
+    int64_t ts_ns = blkparse_time(&reader->totals, ns);
+
+    // blkparse sorts negative times behind all others.
+    return ts_ns < 0 ? ts_ns : continued_time(reader, stream, ts_ns, least_ns);
+}
+
 static void read_line(struct reader *reader, struct text line)
 {
     struct blkparse_text *trace = (struct blkparse_text *)reader;
@@ -307,7 +315,7 @@ static void read_line(struct reader *reader, struct text line)
         return;
     }
     stream = (uint64_t)device_of(event.major, event.minor) << 16 ^ (uint64_t)event.cpu;
-    event.ts_ns = continued_time(reader, stream, blkparse_time(totals, event.ts_ns), SETBACK_OF_CPU_NS);
+    event.ts_ns = blkparse_continued(reader, stream, event.ts_ns, SETBACK_OF_CPU_NS);
     if (count_event(reader, event.ts_ns, event.letters) == MAX_NAMES)
         refuse(&totals->refused[REFUSED_LINE], line);
     if (*event.letters.at == 'm')

@@ -30,5 +30,8 @@ bool blkparse_block(struct reader *reader, const struct blk_event *event, uint8_
 // times modulo 2^64 ns and truncates the seconds to 32 bits (blkparse_fmt.c: (int) SECONDS(t->time)).
 int64_t blkparse_time(struct totals *totals, int64_t ns);
 
+// Returns the same time, continued after a setback of the clock (`continued_time`).
+int64_t blkparse_continued(struct reader *reader, uint64_t stream, int64_t ns, int64_t least_ns);
+
 // Reads a line that is not an event: a line of the summary after the events, or one that cannot be parsed.
 void blkparse_note(struct totals *totals, bool *is_summary, struct text line);

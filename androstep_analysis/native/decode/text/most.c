@@ -137,7 +137,7 @@ static void read_line(struct reader *reader, struct text line)
         blkparse_note(&reader->totals, &trace->is_summary, line);
         return;
     }
-    row.ts_ns = continued_time(reader, 0, blkparse_time(&reader->totals, row.ts_ns), SETBACK_NS);
+    row.ts_ns = blkparse_continued(reader, 0, row.ts_ns, SETBACK_NS);
     if (count_event(reader, row.ts_ns, row.event) == MAX_NAMES)
         refuse(&reader->totals.refused[REFUSED_LINE], line);
     trace->analysed += row.is_analysed;
