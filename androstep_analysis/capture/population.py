@@ -19,8 +19,6 @@ def sentence(counts: Mapping[str, int], losses: Sequence[Loss] = (), lost_events
     if not counts["issued"] and not counts["completed"]:
         return f"All numbers count the requests seen, {_amount(counts, '')}. No issues or completions are recorded."
     text = f"All numbers count the requests that reached a device, {_amount(counts, '')}."
-    if not counts["issued"]:
-        text = f"All numbers count the requests seen, {_amount(counts, '')}. No issues are recorded."
     incomplete, unissued = counts["count"] - counts["completed"], counts["count"] - counts["issued"]
     if not counts["completed"]:
         text += " No completions are recorded, so that device times are unknown."
@@ -41,8 +39,7 @@ def brief(counts: Mapping[str, int]) -> str:
     """Describe the counts in a few words."""
     if not counts["issued"] and not counts["completed"]:
         return "all seen, no issue and no completion recorded"
-    seen = "that reached a device" if counts["issued"] else "seen (no issue recorded)"
-    return f"{counts['count']:,} {seen}, {counts['completed']:,} of them completed"
+    return f"{counts['count']:,} that reached a device, {counts['completed']:,} of them completed"
 
 
 def is_whole(counts: Mapping[str, int]) -> bool:

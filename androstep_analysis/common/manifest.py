@@ -301,7 +301,7 @@ def _fact(name: str, value: Any) -> Any:
     python = schema.table("captures").column(name).polars.to_python()
     if value is not None and type(value) is not python:
         raise TypeError(f"fact {name!r} is {value!r}, not of type {python.__name__}")
-    if name == "page_bytes" and value is not None and not (512 <= value <= 1 << 24 and value.bit_count() == 1):
+    if name == "page_bytes" and isinstance(value, int) and not (512 <= value <= 1 << 24 and value.bit_count() == 1):
         raise ValueError(f"page_bytes is {value!r}, which is no size of a page")
     return value
 

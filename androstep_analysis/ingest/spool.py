@@ -98,13 +98,13 @@ class Spool:
             self._table(name).append(table)
 
     def _without_oversized(self, table: pa.Table) -> pa.Table:
-        is_oversized = pc.fill_null(pc.greater(table["nr_sectors"], MOST_SECTORS), False)
-        count = pc.sum(is_oversized).as_py()
-        if not count:
+        lengths = pl.Series("nr_sectors", table["nr_sectors"])
+        is_oversized = (lengths > MOST_SECTORS).fill_null(False)
+        if not is_oversized.any():
             return table
-        self.nr_oversized += count
-        lengths = pc.if_else(is_oversized, None, table["nr_sectors"])
-        return table.set_column(table.column_names.index("nr_sectors"), table.schema.field("nr_sectors"), lengths)
+        self.nr_oversized += int(is_oversized.sum())
+        index = table.column_names.index("nr_sectors")
+        return table.set_column(index, table.schema.field(index), lengths.set(is_oversized, None).to_arrow())
 
     def settle(self, name: str, ts_ns: int) -> None:
         """State that no row before `ts_ns` will be appended to table `name`.

@@ -69,8 +69,8 @@ def _types(names: tuple[str, ...]) -> dict[str, pl.DataType]:
 def counted(table: Table) -> pl.LazyFrame:
     """Return the rows of `requests` or `io` that all measures, figures and exports count.
 
-    These are the requests that reached their device: they were issued to it or completed by it. If a capture records no
-    issues, every row counts.
+    These are the requests that reached their device: they were issued to it or completed by it. If a capture records
+    neither, every row counts.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def counted(table: Table) -> pl.LazyFrame:
     # Evaluated here, since within the filter it would keep all rows in memory until the last one is read. In most
     # captures, the first rows suffice.
     for some in (rows.head(_FIRST_ROWS), rows):
-        if some.filter(pl.col("issue_ns").is_not_null()).head(1).select(pl.len()).collect().item():
+        if some.filter(is_reached).head(1).select(pl.len()).collect().item():
             return rows.filter(is_reached)
     return rows
 

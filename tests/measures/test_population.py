@@ -134,16 +134,3 @@ def test_a_comparison_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--measure", "mix"])
     assert [one["population"]["count"] for one in told["captures"]] == [3, 3]
     assert "a: All numbers count the requests that reached a device, 3 (28 KiB)." in capsys.readouterr().out
-
-
-def test_a_row_of_a_table_counts_without_its_duration(tmp_path: Path) -> None:
-    """A table lists requests. One whose duration is missing or negative was a request all the same."""
-    path = tmp_path / "trace.csv"
-    path.write_text("100,R,0,4096,-5\n50,W,4096,4096,10\n70,W,8192,4096,\n")
-    with pytest.warns(LossWarning, match="negative"):
-        found = capture.open(path, csv_columns="time:us,op,offset:B,size:B,response:us")
-    counts = measures.population(found.requests)
-    assert (counts["count"], counts["bytes"], counts["completed"], counts["queued"]) == (3, 3 * 4096, 1, 0)
-    written = measures.mix(found.requests).filter(metric="bytes", op="write")["value"].item()
-    assert written == 2 * 4096
-    assert "3 (12 KiB). No issues are recorded. 1 (4 KiB) of them (33.3 %) completed" in population.sentence(counts)

@@ -408,7 +408,9 @@ def _rounded(count: int) -> tuple[Loss, ...]:
 
 
 def _negative(count: int) -> tuple[Loss, ...]:
-    message = f"{count} durations are negative and count as unknown"
+    message = (
+        f"{count} durations are negative and count as unknown; where other rows have one, these requests do not count"
+    )
     return (Loss("negative", count, message, ()),) if count else ()
 
 
