@@ -115,7 +115,7 @@ def test_help_of_a_command_shows_an_example_that_its_parser_takes(androstep: And
 
 def test_the_first_examples_are_taken_too(androstep: Androstep) -> None:
     shown = examples(androstep("--help").out)
-    assert len(shown) == 15
+    assert len(shown) == 16
     for example in shown:
         cli._parsed(example)
 

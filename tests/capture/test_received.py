@@ -292,7 +292,7 @@ def test_only_an_image_may_be_outside_of_the_capture(role: str, received: Path, 
     path = tmp_path / "private.csv"
     path.write_text(TRACE)
     one = {"path": str(path), "role": role, "bytes": len(TRACE), "sha256": hashlib.sha256(TRACE.encode()).hexdigest()}
-    with pytest.raises(InputError, match="is outside of the capture"):
+    with pytest.raises(InputError, match="is outside the capture"):
         capture.open(forged(received, lambda content: content["sources"].append(one)))
 
 
