@@ -14,6 +14,7 @@
 #define HOT_PAGES      16         // DEF_MIN_HOT_BLOCKS, fs/f2fs/segment.h
 #define MAX_WAITING    16         // threads that may wait for such a request at once
 #define MAX_EXTENTS    16         // of a file, that are searched for
+#define MAX_PAGES      256        // of an extent, that are compared
 #define MIN_RUNS       3          // of pages in an extent; fewer may lie so by chance
 #define MAX_AHEAD      1024       // rows in which requests that rewrite a file are searched for
 #define SKIP_NS        100000000  // between a file that the flusher skips and its first request
@@ -204,7 +205,7 @@ static size_t pages_at(const struct infer *in, const struct file *file, size_t b
     const struct page *pages = file->dirty.pages;
     size_t runs = 0, whole = begin;
 
-    for (size_t end = begin; end < file->dirty.end; end++) {
+    for (size_t end = begin; end < file->dirty.end && end - begin < MAX_PAGES; end++) {
         int64_t block = pages[end].block;
         bool is_first = end == begin || pages[end - 1].block != block - 1;
         bool is_last = end + 1 == file->dirty.end || pages[end + 1].block != block + 1;
@@ -274,6 +275,7 @@ static void flush_in_background(struct infer *in, size_t at, int64_t row, struct
     struct file *file = &in->files[at];
     enum f2fs_heat heat = prepare(in, file);
 
+    list_remove(in, at);
     find_places(in, at, row);
     queue_pages(in, at, row, file->writeback_index, flusher, heat == WARM ? &flusher->f2fs.warm : &flusher->issues);
     file->writeback_index = 0;
@@ -452,13 +454,9 @@ static struct queue *next_queue(struct infer *in, const struct issue *issue, str
             log->heat = is_warm && (!is_hot || has_log(in, issue->dev, HOT)) ? WARM : HOT;
         if (log->heat == HOT ? is_hot : log->heat == WARM && is_warm)
             return queues[log->heat];
-        size_t at = in->oldest;
-        while (at != NOTHING && in->files[at].dev != issue->dev)
-            at = in->files[at].next;
-        if (at == NOTHING)
+        if (flusher->oldest == NOTHING)
             return is_hot ? queues[HOT] : queues[WARM];
-        list_remove(in, at);
-        flush_in_background(in, at, issue->event, flusher);
+        flush_in_background(in, flusher->oldest, issue->event, flusher);
     }
 }
 

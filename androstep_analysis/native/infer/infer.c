@@ -220,7 +220,6 @@ struct infer *infer_run(const struct infer_events *events)
     if (!in)
         return NULL;
     in->events = events;
-    in->oldest = in->newest = NOTHING;
     in->is_failed = !f2fs_look_ahead(in);
     for (size_t row = 0; row < events->rows && !in->is_failed; row++)
         follow(in, row);

@@ -40,9 +40,11 @@ size_t file_at(struct infer *in, uint32_t dev, int64_t ino)
     size_t at = index_of(in, &in->of_files, dev, (uint64_t)ino, in->nr_files);
 
     if (at == in->nr_files && at != NOTHING) {
-        if (!grow(in, (void **)&in->files, in->nr_files, &in->file_capacity, sizeof(*in->files)))
+        size_t flusher = thread_at(in, true, dev);
+
+        if (flusher == NOTHING || !grow(in, (void **)&in->files, in->nr_files, &in->file_capacity, sizeof(*in->files)))
             return NOTHING;
-        in->files[in->nr_files++] = (struct file){.dev = dev, .ino = ino, .author = NO_INT64};
+        in->files[in->nr_files++] = (struct file){.dev = dev, .ino = ino, .author = NO_INT64, .flusher = flusher};
     }
     return at;
 }
@@ -58,6 +60,8 @@ size_t thread_at(struct infer *in, bool is_flusher, uint32_t key)
                                                         .wrote = NOTHING,
                                                         .touched = NOTHING,
                                                         .mapped = NOTHING,
+                                                        .oldest = NOTHING,
+                                                        .newest = NOTHING,
                                                         .sync = NO_INT64,
                                                         .last_row = NO_INT64};
     }
@@ -132,12 +136,13 @@ bool state_remove(struct infer *in, enum state state, size_t file, int64_t block
 void list_remove(struct infer *in, size_t at)
 {
     struct file *file = &in->files[at];
+    struct thread *flusher = &in->threads[file->flusher];
 
     if (!file->is_listed)
         return;
     file->is_listed = false;
-    *(file->previous == NOTHING ? &in->oldest : &in->files[file->previous].next) = file->next;
-    *(file->next == NOTHING ? &in->newest : &in->files[file->next].previous) = file->previous;
+    *(file->previous == NOTHING ? &flusher->oldest : &in->files[file->previous].next) = file->next;
+    *(file->next == NOTHING ? &flusher->newest : &in->files[file->next].previous) = file->previous;
 }
 
 // Return whether a file became dirty before another one. An inode is dirty from its creation, of which no event
@@ -145,8 +150,7 @@ void list_remove(struct infer *in, size_t at)
 // ascending order.
 static bool is_earlier(const struct infer *in, const struct file *file, int64_t row, const struct file *other)
 {
-    if (file->is_new && other->is_new && file->dev == other->dev &&
-        in->events->ts[row] - in->events->ts[other->listed_row] < CREATION_NS)
+    if (file->is_new && other->is_new && in->events->ts[row] - in->events->ts[other->listed_row] < CREATION_NS)
         return file->ino < other->ino;
     return row < other->listed_row;
 }
@@ -154,18 +158,19 @@ static bool is_earlier(const struct infer *in, const struct file *file, int64_t 
 void list_add(struct infer *in, size_t at, int64_t row)
 {
     struct file *file = &in->files[at];
-    size_t before = in->newest;
+    struct thread *flusher = &in->threads[file->flusher];
+    size_t before = flusher->newest;
 
     if (file->is_listed)
         return;
-    while (before != NOTHING && is_earlier(in, file, row, &in->files[before]))
+    for (int step = 0; before != NOTHING && step < MAX_EARLIER && is_earlier(in, file, row, &in->files[before]); step++)
         before = in->files[before].previous;
     file->is_listed = true;
     file->listed_row = row;
     file->previous = before;
-    file->next = before == NOTHING ? in->oldest : in->files[before].next;
-    *(before == NOTHING ? &in->oldest : &in->files[before].next) = at;
-    *(file->next == NOTHING ? &in->newest : &in->files[file->next].previous) = at;
+    file->next = before == NOTHING ? flusher->oldest : in->files[before].next;
+    *(before == NOTHING ? &flusher->oldest : &in->files[before].next) = at;
+    *(file->next == NOTHING ? &flusher->newest : &in->files[file->next].previous) = at;
 }
 
 bool page_clean(struct infer *in, size_t at, int64_t block, int64_t *author)

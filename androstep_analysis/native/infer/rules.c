@@ -103,27 +103,15 @@ static bool sync_mapped(struct infer *in, const struct issue *issue, int64_t blo
     return true;
 }
 
-// Flush dirty files, oldest first, until one has pages.
-static void flush_oldest(struct infer *in, const struct issue *issue, struct queue *queue)
+static bool writeback(struct infer *in, const struct issue *issue, int64_t block, struct thread *flusher)
 {
-    size_t at = in->oldest;
+    while (!is_waiting(in, WAITING, &flusher->issues) && flusher->oldest != NOTHING) {
+        size_t at = flusher->oldest;
 
-    while (at != NOTHING && !is_waiting(in, WAITING, queue)) {
-        size_t next = in->files[at].next;
-
-        if (in->files[at].dev == issue->dev) {
-            list_remove(in, at);
-            flush(in, at, queue);
-        }
-        at = next;
+        list_remove(in, at);
+        flush(in, at, &flusher->issues);
     }
-}
-
-static bool writeback(struct infer *in, const struct issue *issue, int64_t block, struct queue *queue)
-{
-    if (!is_waiting(in, WAITING, queue))
-        flush_oldest(in, issue, queue);
-    return write_next(in, issue, block, queue, RULE_WRITEBACK);
+    return write_next(in, issue, block, &flusher->issues, RULE_WRITEBACK);
 }
 
 static bool self(struct infer *in, const struct issue *issue, int64_t block)
@@ -181,7 +169,7 @@ static void write_by_worker(struct infer *in, const struct issue *issue, int64_t
     if (flusher == NOTHING)
         return;
     struct thread *thread = &in->threads[flusher];
-    if (!allocated(in, issue, block, thread) && !writeback(in, issue, block, &thread->issues))
+    if (!allocated(in, issue, block, thread) && !writeback(in, issue, block, thread))
         write_unknown(in, issue, block);
 }
 

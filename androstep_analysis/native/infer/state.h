@@ -7,6 +7,7 @@
 #define NOTHING     SIZE_MAX
 #define STALE_PAGES 64       // clean pages in the list of dirty pages of a file before it is compacted
 #define CREATION_NS 10000000 // between the creation of a file and its first event
+#define MAX_EARLIER 64       // files that may be listed too early
 #define MANY_BLOCKS 8        // a fsync writes fewer nodes in one request
 #define FIRST_FILE  3        // F2FS stores nodes in inode 1 and its other metadata in inode 2
 
@@ -43,7 +44,8 @@ struct file {
     int64_t writeback_index;     // F2FS: page at which the flusher begins
     size_t nr_dirty;             // pages
     struct queue dirty;          // unordered
-    bool is_listed;              // in the list of dirty inodes, and
+    size_t flusher;              // thread that writes it back
+    bool is_listed;              // in the list of dirty inodes of this thread, and
     int64_t listed_row;          // since this event
     size_t previous, next;       // in this list
     int64_t first, block, count; // last mapping, and
@@ -68,6 +70,7 @@ struct thread {
     size_t mapped;                      // last file looked up where it has a block
     int64_t written_first, written_end; // blocks of the last write
     int64_t last_row;                   // of its events
+    size_t oldest, newest;              // of a flusher: dirty inodes, in the order in which they became dirty
     struct queue issues;                // pages that it is about to issue
     struct f2fs_thread f2fs;
     struct queue allocated; // pages that it looked up to allocate their blocks
@@ -122,8 +125,7 @@ struct infer {
     size_t nr_results, result_capacity;
     size_t *syncing; // threads in a fsync, in the order of its begin
     size_t nr_syncing, syncing_capacity;
-    int64_t synced_ns;     // end of the last fsync
-    size_t oldest, newest; // list of dirty inodes, in the order in which they became dirty
+    int64_t synced_ns; // end of the last fsync
     struct map of_files, of_threads, of_locations;
     struct map pages[NR_STATES]; // by file and block: the author, as from `author_code`
     struct f2fs f2fs;
