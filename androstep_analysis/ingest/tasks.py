@@ -151,13 +151,14 @@ class Seen:
 
     A thread id has a row for each of its names and processes. It is valid from the time when it was first seen until
     that of the next row; the first one is valid from before the recording. A name ends when it was last seen before
-    another name, because the thread may have been renamed at any time in between. Rows without a name count only for
-    threads that never have one.
+    another name, because the thread may have been renamed at any time in between. With `is_noted`, rows note the begin
+    of a name, which lasts until the next one. Rows without a name count only for threads that never have one.
 
     If batches overlap in time, a name that lasted only within the overlap may be missing or be dated late.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_noted: bool = False) -> None:
+        self._is_noted = is_noted
         self._named = pl.DataFrame(schema=_SEEN)
         self._tids = pl.Series("tid", [], pl.Int32)
         self._pids = pl.DataFrame(schema={name: _SEEN[name] for name in ("tid", "comm", "pid")})
@@ -184,7 +185,7 @@ class Seen:
             .sort("tid", "ts_ns")
             .with_columns(
                 pl.when(pl.col("tid") == pl.col("tid").shift()).then("ts_ns").alias("valid_from_ns"),
-                pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(_end_ns()).alias("valid_to_ns"),
+                pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(self._end_ns()).alias("valid_to_ns"),
                 kind(pl.col("comm").fill_null("")),
                 pl.coalesce("pid", "only_pid"),
             )
@@ -192,16 +193,16 @@ class Seen:
         )
         return schema.complete(table, "tasks")
 
+    def _end_ns(self) -> pl.Expr:
+        """Return the end of the span of a row that has a next row of its thread."""
+        following = pl.col("ts_ns").shift(-1)
+        is_renamed = pl.col("comm") != pl.col("comm").shift(-1)
+        ends = pl.min_horizontal(following, pl.col("last_ns") + 1)
+        return pl.when(is_renamed & pl.lit(not self._is_noted)).then(ends).otherwise(following)
+
 
 _SEEN = {"ts_ns": pl.Int64, "tid": pl.Int32, "pid": pl.Int32, "comm": pl.String, "last_ns": pl.Int64}
 """Rows of threads at ts_ns, which were seen as the same until last_ns."""
-
-
-def _end_ns() -> pl.Expr:
-    """Return the end of the span of a row that has a next row of its thread."""
-    following = pl.col("ts_ns").shift(-1)
-    is_renamed = pl.col("comm") != pl.col("comm").shift(-1)
-    return pl.when(is_renamed).then(pl.min_horizontal(following, pl.col("last_ns") + 1)).otherwise(following)
 
 
 def _first_of_each(rows: pl.DataFrame) -> pl.DataFrame:

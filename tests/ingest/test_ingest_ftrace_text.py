@@ -193,8 +193,8 @@ def test_names_of_a_thread_over_time(tmp_path: Path) -> None:
     tasks = readers.read_bytes(tmp_path, "".join(lines).encode()).tasks
     s = 1_000_000_000
     assert tasks.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows() == [
-        (7, "sh", None, 3 * s),
-        (7, "ls", 3 * s, 5 * s),
+        (7, "sh", None, 2 * s + 1),
+        (7, "ls", 3 * s, 4 * s + 1),
         (7, "sh", 5 * s, None),
         (9, None, None, None),
     ]
@@ -208,7 +208,7 @@ def test_a_name_that_was_not_saved_is_in_a_block_event(tmp_path: Path) -> None:
     tasks = readers.read_bytes(tmp_path, "".join(lines).encode()).tasks
     s = 1_000_000_000
     assert tasks.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows() == [
-        (7, "1.io", None, 5 * s),
+        (7, "1.io", None, 2 * s + 1),
         (7, "2.io", 5 * s, None),
     ]
 

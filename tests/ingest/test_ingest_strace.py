@@ -960,15 +960,15 @@ NAMED = """\
 
 
 def test_names_of_a_thread_follow_time(tmp_path: Path) -> None:
-    """Each name is valid from the call at which it was first printed until the next one; without times, the first."""
+    """Each name is valid from the call at which it was first printed until the last one; without times, the first."""
     (tmp_path / "log").write_text(NAMED)
     calls = readers.read(tmp_path / "log").syscalls
     threads = readers.read(tmp_path / "log").tasks
     second_ns = 10**9
     first_ns = 1_700_000_000 * second_ns + 1000
     assert threads.select("tid", "comm", "valid_from_ns", "valid_to_ns").rows() == [
-        (100, "old", None, first_ns + 2 * second_ns),
-        (100, "new", first_ns + 2 * second_ns, first_ns + 3 * second_ns),
+        (100, "old", None, first_ns + second_ns + 1),
+        (100, "new", first_ns + 2 * second_ns, first_ns + 2 * second_ns + 1),
         (100, "old", first_ns + 3 * second_ns, None),
         (101, "worker", None, None),
     ]

@@ -301,7 +301,7 @@ class _Trace:
             self._handle, pids.ctypes.data, named.ctypes.data, ts_ns.ctypes.data, strings.ctypes.data
         )
         texts = pa.DictionaryArray.from_arrays(_array(pa.int32(), strings), self.strings.array())
-        seen = tasks.Seen()
+        seen = tasks.Seen(is_noted=True)
         seen.add(_threads(named, ts_ns, texts.cast(pa.string())))
         seen.add(_threads(pids, np.zeros(pids.size, np.int64), pa.nulls(pids.size, pa.string())))
         return seen.table()
