@@ -211,7 +211,7 @@ def _measured(tables: Mapping[str, Table], _: Sequence[str]) -> pl.DataFrame:
 
 
 STARTS: Final = Measure(
-    "starts of apps: time to the first frame, and how much of it the main thread waited for storage",
+    "cold starts: time to the first frame, wait for storage, bytes read",
     ("steps", "tasks", "frames", "blocked", "requests"),
     _measured,
     own=("app", "source"),

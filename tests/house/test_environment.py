@@ -19,8 +19,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
 FROM_PYPI = {"pytsk3", "adb-shell[usb]"}
 """Packages that conda-forge lacks or has incompletely."""
-BROUGHT = {"cycler", "libusb1", "rich"}
-"""Dependencies whose classes are part of the interface of others: of matplotlib, adb-shell[usb] and textual."""
+BROUGHT = {"cycler", "ipython", "libusb1", "rich"}
+"""Dependencies that are part of the interface of others: of matplotlib, JupyterLab, adb-shell[usb] and textual."""
 
 
 def constraints(requirements: list[str]) -> dict[str, SpecifierSet]:
