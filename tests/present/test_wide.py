@@ -118,7 +118,7 @@ def test_an_empty_table_says_so() -> None:
 
 
 def test_something_else_is_refused() -> None:
-    with pytest.raises(TypeError, match="int is no table"):
+    with pytest.raises(TypeError, match="int is not a table"):
         androstep.show(cast(pl.DataFrame, 3))
 
 
@@ -133,7 +133,7 @@ def test_values_of_a_dimension_are_columns() -> None:
     [
         ("path", {"path": "/a"}, "unknown: files (no filesystem events)"),
         ("block_type", {"block_type": "data"}, "unknown: files (no filesystem events)"),
-        ("owner_comm", {"owner_comm": "app"}, "unknown: who (no process)"),
+        ("owner_comm", {"owner_comm": "app"}, "unknown: processes (none recorded)"),
         ("complete_ns", {"complete_ns": 9}, "unknown: times (no completion)"),
     ],
 )
