@@ -73,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     parts = [
         "\n".join([whole, *tables.summary(rows)]),
         text.sheet(tables.starts(rows)),
+        "\n".join(tables.notes(rows)),
         text.sheet(tables.files(files), top=_TOP),
         f"kept in {visible(str(out))}",
     ]

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis.common import quantities
+from androstep_analysis.common.markup import visible
 from androstep_analysis.present.sheets import CERTAINTY, Column, Sheet
 
 _SOURCES: Final = {"frames": "Perfetto's frame timeline", "am": "Android's TotalTime (`am start -W`)"}
@@ -21,12 +22,14 @@ def starts(rows: pl.DataFrame) -> Sheet:
         "storage_wait": Column("Waited for storage", quantities.duration),
         "storage_wait_ratio": Column("of time", quantities.per_cent),
         "read": Column("Read", quantities.size),
-        "detail": Column("Note"),
     }
-    if not rows["detail"].count():
-        del columns["detail"]
-    numbered = rows.with_columns(number=pl.col("repeat") + 1, detail=pl.col("detail").fill_null(""))
-    return Sheet("Starts", numbered, columns)
+    return Sheet("Starts", rows.with_columns(number=pl.col("repeat") + 1), columns)
+
+
+def notes(rows: pl.DataFrame) -> list[str]:
+    """Return a line for each note, with the numbers of the starts that have it."""
+    noted = rows.drop_nulls("detail").group_by("detail", maintain_order=True).agg(pl.col("repeat") + 1)
+    return [f"start {', '.join(map(str, numbers))}: {visible(detail)}" for detail, numbers in noted.iter_rows()]
 
 
 def summary(rows: pl.DataFrame) -> list[str]:

@@ -687,7 +687,7 @@ int main(void)
 
 ASK = """
 #include <stdio.h>
-#include "iotrace/btf.h"
+#include "iotrace/iotrace.h"
 int main(int argc, char **argv)
 {
     struct btf *btf = btf_open(argv[1]);
