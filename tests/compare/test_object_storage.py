@@ -37,6 +37,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     server.stop()
 
 
+@pytest.mark.prove
 def test_captures_in_a_bucket_measure_as_those_here(
     storage: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,8 +46,9 @@ JOURNAL_MODES = ("delete", "truncate", "persist", "memory", "off", "wal")
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.root if recordings.ALL[name].on_host else pytest.mark.qemu)
+        pytest.param(name, marks=[pytest.mark.root if recordings.ALL[name].on_host else pytest.mark.qemu, *also])
         for name in recordings.TESTED
+        for also in [[pytest.mark.prove] if name == "ext4-android" else []]  # differs little from ext4
     ],
 )
 def test_every_block_on_the_disk_agrees_with_io(name, tmp_path):

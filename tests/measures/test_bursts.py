@@ -99,6 +99,7 @@ def expected(io: pl.DataFrame, gap_ns: int, lost: Spans) -> dict[tuple[str | Non
 
 
 # Bursts of no length, of which one is whole.
+@pytest.mark.prove
 @example([(time, time, "read", [("mail", 1)]) for time in (0, 20, 40)], [], 5, [])
 @given(WHOLE, TORN, st.integers(0, 12), LOST)
 def test_bursts_of_each_app(whole: Rows, torn: Rows, gap_ns: int, lost: Spans) -> None:

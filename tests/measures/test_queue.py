@@ -70,6 +70,7 @@ def test_time_at_each_depth(rows: list[tuple[int, int | None, int | None]], lost
         assert {(dev, depth): value for dev, depth, value in found.select("dev", "depth", "value").rows()} == expected
 
 
+@pytest.mark.prove
 @given(REQUESTS, LOST, st.integers(1, 40), st.integers(-5, 5), st.integers(0, 40))
 def test_windows_are_the_whole_recording_cut(
     rows: list[tuple[int, int | None, int | None]], lost: list[tuple[int, int]], length: int, first: int, more: int
@@ -113,6 +114,7 @@ def test_windows_are_the_whole_recording_cut(
             assert idle == pytest.approx(of[0] / time)
 
 
+@pytest.mark.prove
 @given(REQUESTS, LOST, st.integers(1, 40))
 def test_one_pass_gives_what_each_measure_gives(
     rows: list[tuple[int, int | None, int | None]], lost: list[tuple[int, int]], length: int
@@ -127,6 +129,7 @@ def test_one_pass_gives_what_each_measure_gives(
         assert_frame_equal(one, at_once)
 
 
+@pytest.mark.prove
 @given(REQUESTS, st.integers(1, 40))
 def test_issues_are_in_the_window_of_their_time(rows: list[tuple[int, int | None, int | None]], length: int) -> None:
     table = requests([row for row in rows if row[1] is not None and row[2] is not None])

@@ -436,6 +436,7 @@ def start(page: Page, name: str) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.prove
 def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
     """Choose a directory, measure twice, name, compare, rank, share, open, and delete."""
     hostile = HOSTILE[6]

@@ -301,6 +301,7 @@ def test_what_nobody_waited_for_has_no_section(most: Page) -> None:
     assert "What did the user wait for?" not in " ".join(most.text)
 
 
+@pytest.mark.prove
 def test_what_writing_costs_and_how_long_data_live_is_told(tmp_path: Path) -> None:
     demo = androstep_analysis.capture.open(DEMO)
     report.write(demo, tmp_path / "report.html", figures=tmp_path / "figures")

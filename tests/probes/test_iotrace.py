@@ -339,6 +339,7 @@ def test_a_killed_recording_whose_directory_is_gone_is_removed(disk: Disk, trace
     assert disk.recording()["lost_events"] is None
 
 
+@pytest.mark.prove
 @pytest.mark.root
 def test_a_command_that_ignores_the_signal_is_left_running(disk: Disk, tmp_path: Path) -> None:
     stubborn = f"exec >/dev/null 2>&1; trap '' TERM; echo $$ > '{tmp_path}/pid'; while :; do sleep 0.1; done"
