@@ -112,7 +112,7 @@ def with_state(io: Table, importance: Table, tasks: Table | None = None, *, lost
     Examples
     --------
     >>> changes = pl.DataFrame({"ts_ns": [0], "task": [13777], "oom_score_adj": [900]}).with_columns(
-    ...     event=pl.lit("oom_score_adj_update")
+    ...     event=pl.lit("oom_score_adj_update"), task_comm=pl.lit("example.mail")
     ... )
     >>> rows = measures.with_state(capture.io, changes)
     >>> measures.volume(rows, by=("state",)).filter(metric="count", op="write", state="background")["value"].item()
