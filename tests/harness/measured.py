@@ -496,6 +496,7 @@ UNJUDGED: Final = {
     "command_latency": "names devices and commands, which a loop device does not have",
     "file_io": "counts what calls ask for, of which tests/measures/test_file_io.py has the truth",
     "samples": "the workload reads no counters",
+    "starts": "the workload starts no app; tests/device/test_boxed_phone.py has the truth",
     "bench": "names what a benchmark says of itself",
     "replay": "names what a replay says of itself",
 }

@@ -147,7 +147,9 @@ def test_what_blkparse_writes_is_read_back(
     tmp_path: Path, since: int, events: list[tuple[str, int, str, int, int]]
 ) -> None:
     text, expected = "", []
-    for action, later, comm, sector, length in events:
+    distinct = {(action, later, sector, length): comm for action, later, comm, sector, length in events}
+    in_order = sorted(distinct.items(), key=lambda event: event[0][1])
+    for (action, later, sector, length), comm in in_order:
         ns = since + later
         unsigned = ns % 2**64
         seconds = (unsigned // 10**9 + 2**31) % 2**32 - 2**31

@@ -131,11 +131,15 @@ def test_names_of_threads(rows: list[tuple[int, str, str]]) -> None:
     expected = []
     for tid in sorted({tid for tid, _, _ in rows}):
         own = [(at, comm, None if pid == "-----" else int(pid)) for at, (t, comm, pid) in enumerate(rows) if t == tid]
-        runs = runs_of([row for row in own if row[1] != "<...>"]) or [(0, "<...>", None)]
+        named = [row for row in own if row[1] != "<...>"]
+        runs = runs_of(named) or [(0, "<...>", None)]
         for n, (at, comm, pid) in enumerate(runs):
             pids = {other for _, name, other in own if name == comm and other is not None}
             known = pids.pop() if pid is None and len(pids) == 1 else pid
-            end = runs[n + 1][0] * 10**9 if n + 1 < len(runs) else None
+            end = None
+            if n + 1 < len(runs):
+                last = max(when for when, *_ in named if when < runs[n + 1][0])
+                end = runs[n + 1][0] * 10**9 if runs[n + 1][1] == comm else last * 10**9 + 1
             name = None if comm == "<...>" else comm
             expected.append((tid, name, known, at * 10**9 if n else None, end))
     assert staging.tasks.select("tid", "comm", "pid", "valid_from_ns", "valid_to_ns").rows() == expected
