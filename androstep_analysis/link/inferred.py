@@ -52,9 +52,9 @@ class Rule(NamedTuple):
 
 RULES: Final = (
     Rule("place", "the dirty page that the block held before",
-         Accuracy(99, 9683, 9611), Accuracy(98, 9683, 9553), Accuracy(94, 2426, 2278)),
+         Accuracy(99, 9675, 9596), Accuracy(98, 9675, 9538), Accuracy(94, 2426, 2278)),
     Rule("converted", "on F2FS, the first page of a file that outgrows its inode by the issuing thread's next write",
-         Accuracy(98, 250, 246)),
+         Accuracy(98, 240, 236)),
     Rule("allocated", "the page that writeback has just looked up",
          Accuracy(80, 5800), Accuracy(94, 5600)),
     Rule("sync", "dirty pages of the file whose fsync the issuing thread is in, by their index",
@@ -279,6 +279,7 @@ def _issues(
     fs_dev = pl.col("part_dev").replace_strict(homes, default=None, return_dtype=pl.UInt32)
     sectors = _size("fs_dev", sizes) // units.SECTOR_BYTES
     wanted = requests.with_columns(fs_dev=fs_dev).filter(is_data, sectors.is_not_null()).join(issued, on=place)
+    wanted = wanted.filter(pl.col("part_sector").is_between(0, _LARGEST_BLOCK))
     is_sync = pl.col("sync").fill_null(False).cast(pl.UInt8)
     first = pl.col("part_sector") // sectors
     of_filesystem = pl.col("fs_dev").is_in(list(f2fs)).fill_null(False).cast(pl.UInt8) * _F2FS

@@ -128,6 +128,21 @@ def test_a_file_that_outgrows_its_inode_is_written_before_the_write(recording: R
     assert recording.blocks()[-1] == (HOT, 20, 0, "converted")
 
 
+def test_no_write_waits_so_long_for_a_request(recording: Recording) -> None:
+    recording.write(20, range(1), tid=60, end=100)
+    recording.issue(HOT, 1, tid=8, flags=SYNCHRONOUS | KBLOCKD | KERNEL)
+    recording.wait(60_000)
+    recording.write(20, range(1), tid=60, end=PAGE)
+    assert "converted" not in [rule for *_, rule in recording.blocks()]
+
+
+def test_a_recording_that_begins_at_time_0_has_no_fsync_before_it() -> None:
+    recording = Recording()
+    recording.write(20, range(2))
+    recording.flush(HOT, 2)
+    assert recording.blocks() == pages(HOT, 20, range(2), "writeback")
+
+
 def test_a_file_in_its_inode_has_no_data_block(recording: Recording) -> None:
     recording.write(20, range(1), end=3488)
     recording.write(21, range(1))

@@ -34,8 +34,8 @@ LOST = st.lists(st.tuples(st.none() | st.integers(0, 30), st.none() | st.integer
 Told = list[tuple[int, str, int, int]]
 
 
-def importance(told: Told) -> pl.DataFrame:
-    rows = [{"ts_ns": at, "event": event, "task": pid, "oom_score_adj": score} for at, event, pid, score in told]
+def importance(scores: Told) -> pl.DataFrame:
+    rows = [{"ts_ns": at, "event": event, "task": pid, "oom_score_adj": score} for at, event, pid, score in scores]
     return made.table("importance", rows).sort("ts_ns", maintain_order=True)
 
 
@@ -43,10 +43,12 @@ def state(score: int) -> str:
     return "system" if score < 0 else "foreground" if score < 225 else "background"
 
 
-def expected(told: Told, pid: int | None, at: int | None, lost: list[tuple[int | None, int | None]]) -> str | None:
+def expected(scores: Told, pid: int | None, at: int | None, lost: list[tuple[int | None, int | None]]) -> str | None:
     """Return the last recorded state of the process, unless events may be lost since then."""
-    android = any(score == -800 for _, _, _, score in told)
-    before = [row for row in sorted(told, key=lambda row: row[0]) if row[2] == pid and at is not None and row[0] <= at]
+    android = any(score == -800 for _, _, _, score in scores)
+    before = [
+        row for row in sorted(scores, key=lambda row: row[0]) if row[2] == pid and at is not None and row[0] <= at
+    ]
     if not before:
         return None
     since, event, _, score = before[-1]
@@ -63,7 +65,7 @@ def expected(told: Told, pid: int | None, at: int | None, lost: list[tuple[int |
 
 @given(TOLD, PIECES, LOST)
 def test_every_piece_has_the_last_state_told_of_its_owner(
-    told: Told, pieces: list[tuple[int | None, ...]], lost: list[tuple[int | None, int | None]]
+    scores: Told, pieces: list[tuple[int | None, ...]], lost: list[tuple[int | None, int | None]]
 ) -> None:
     lost = [(first, last) for first, last in lost if first is None or last is None or first <= last]
     names = ("owner_pid", "queue_ns", "issue_ns", "complete_ns")
@@ -71,10 +73,12 @@ def test_every_piece_has_the_last_state_told_of_its_owner(
     io = made.table(
         "io", [dict(zip(names, row, strict=True)) | own | {"request_id": n} for n, row in enumerate(pieces)]
     )
-    found = measures.with_state(io, importance(told), lost=lost).collect()
+    found = measures.with_state(io, importance(scores), lost=lost).collect()
     assert found.drop("state").equals(io)
     times = [next((one for one in row[1:] if one is not None), None) for row in pieces]
-    assert found["state"].to_list() == [expected(told, row[0], at, lost) for row, at in zip(pieces, times, strict=True)]
+    assert found["state"].to_list() == [
+        expected(scores, row[0], at, lost) for row, at in zip(pieces, times, strict=True)
+    ]
 
 
 class Life(NamedTuple):
@@ -84,10 +88,10 @@ class Life(NamedTuple):
     comm: str
     begin: int
     end: int
-    told: list[tuple[int, int]]
+    scores: list[tuple[int, int]]
 
     def state_at(self, at: int) -> str | None:
-        before = [score for since, score in self.told if since <= at]
+        before = [score for since, score in self.scores if since <= at]
         return state(before[-1]) if before else None
 
 
@@ -99,19 +103,19 @@ def lives(draw: st.DrawFn) -> list[Life]:
         ends = sorted(draw(st.sets(st.integers(1, 60), max_size=4)))
         for begin, end in itertools.pairwise([-100, *ends, 100]):
             at = draw(st.lists(st.integers(max(begin, 0) + 1, end), unique=True, max_size=2))
-            told = [(one, draw(SCORES)) for one in sorted(at) if one < end]
-            found.append(Life(pid, draw(st.sampled_from("abcd")), begin, end, told))
+            scores = [(one, draw(SCORES)) for one in sorted(at) if one < end]
+            found.append(Life(pid, draw(st.sampled_from("abcd")), begin, end, scores))
     return found
 
 
 def recorded(processes: list[Life], has_creations: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return tables importance and tasks of these processes."""
-    told = []
+    scores = []
     for life in processes:
         named = {"task": life.pid, "task_comm": life.comm}
         if has_creations and life.begin >= 0:
-            told.append({"ts_ns": life.begin, "event": BIRTH, "oom_score_adj": 900, **named, "task_comm": "zygote"})
-        told += [{"ts_ns": at, "event": UPDATE, "oom_score_adj": score, **named} for at, score in life.told]
+            scores.append({"ts_ns": life.begin, "event": BIRTH, "oom_score_adj": 900, **named, "task_comm": "zygote"})
+        scores += [{"ts_ns": at, "event": UPDATE, "oom_score_adj": score, **named} for at, score in life.scores]
     runs = []
     for pid, of_pid in itertools.groupby(processes, lambda life: life.pid):
         for comm, group in itertools.groupby(of_pid, lambda life: None if has_creations else life.comm):
@@ -123,7 +127,7 @@ def recorded(processes: list[Life], has_creations: bool) -> tuple[pl.DataFrame, 
         | {"valid_to_ns": following[2] if following and following[0] == pid else None}
         for (pid, comm, begin), following in itertools.zip_longest(runs, runs[1:])
     ]
-    return made.table("importance", told).sort("ts_ns", maintain_order=True), made.table("tasks", tasks)
+    return made.table("importance", scores).sort("ts_ns", maintain_order=True), made.table("tasks", tasks)
 
 
 @given(
@@ -176,16 +180,16 @@ def test_a_user_is_that_of_the_number_and_name(tasks: list[Any], pieces: list[An
 def test_a_zero_that_was_read_is_a_choice_only_of_android_or_after_another() -> None:
     """The kernel gives it to all."""
 
-    def told(*rows: tuple[int, str, int, int]) -> list[str | None]:
+    def scores(*rows: tuple[int, str, int, int]) -> list[str | None]:
         return measures.states(importance(list(rows))).filter(pid=1)["state"].to_list()
 
-    assert told((0, READING, 1, 0)) == []
-    assert told((0, READING, 1, 0), (1, READING, 2, -800)) == ["foreground"]
-    assert told((0, READING, 1, 0), (1, UPDATE, 1, 900), (2, READING, 1, 0)) == [None, "background", "foreground"]
-    assert told((0, UPDATE, 1, 900), (1, BIRTH, 1, 0), (2, READING, 1, 0)) == ["background", None, None]
+    assert scores((0, READING, 1, 0)) == []
+    assert scores((0, READING, 1, 0), (1, READING, 2, -800)) == ["foreground"]
+    assert scores((0, READING, 1, 0), (1, UPDATE, 1, 900), (2, READING, 1, 0)) == [None, "background", "foreground"]
+    assert scores((0, UPDATE, 1, 900), (1, BIRTH, 1, 0), (2, READING, 1, 0)) == ["background", None, None]
 
 
-def recording(told: Told, lost: Losses | None = None, **more: Any) -> Recording:
+def recording(scores: Told, lost: Losses | None = None, **more: Any) -> Recording:
     io = made.table(
         "io",
         [
@@ -194,7 +198,7 @@ def recording(told: Told, lost: Losses | None = None, **more: Any) -> Recording:
             for n in range(10)
         ],
     )
-    tables = {"io": io.lazy(), "importance": importance(told).lazy(), **more}
+    tables = {"io": io.lazy(), "importance": importance(scores).lazy(), **more}
     facts = dict.fromkeys(androstep.schema.table("captures").polars) | {"t_start_ns": 0, "t_end_ns": 22}
     return Recording("made", facts, tables, losses=lost or Losses())
 
@@ -204,23 +208,23 @@ def by_state(one: Recording, name: str, window_ns: int | None = None) -> pl.Data
 
 
 def test_every_measure_of_io_tells_states_apart_and_adds_up() -> None:
-    told = [(0, UPDATE, 1, 0), (9, UPDATE, 1, 900), (4, UPDATE, 2, -900)]
-    rows = by_state(recording(told), "volume").filter(metric="count").select("state", "value").rows()
+    scores = [(0, UPDATE, 1, 0), (9, UPDATE, 1, 900), (4, UPDATE, 2, -900)]
+    rows = by_state(recording(scores), "volume").filter(metric="count").select("state", "value").rows()
     assert set(rows) == {("foreground", 3), ("background", 2), ("system", 4), (None, 1)}
-    assert set(by_state(recording(told), "daily").filter(metric="count").select("state", "value").rows()) == set(rows)
-    bursts = by_state(recording(told), "bursts").filter(metric="requests")
+    assert set(by_state(recording(scores), "daily").filter(metric="count").select("state", "value").rows()) == set(rows)
+    bursts = by_state(recording(scores), "bursts").filter(metric="requests")
     sums = Counter[Any]()
     for name, value in bursts.select("state", "value").rows():
         sums[name] += value
     assert sums == dict(rows)
-    windows = by_state(recording(told), "volume", 11).filter(metric="count").select("repeat", "state", "value").rows()
+    windows = by_state(recording(scores), "volume", 11).filter(metric="count").select("repeat", "state", "value").rows()
     assert (0, "foreground", 3) in windows and (1, "background", 2) in windows
 
 
 def test_where_events_may_be_lost_the_state_is_unknown_until_the_next() -> None:
-    told = [(0, UPDATE, 1, 0), (14, UPDATE, 1, 0), (0, UPDATE, 2, 0)]
+    scores = [(0, UPDATE, 1, 0), (14, UPDATE, 1, 0), (0, UPDATE, 2, 0)]
     lost = Losses([Loss("overwritten", 1, "x", spans=((6, 8),))])
-    rows = by_state(recording(told, lost), "volume").filter(metric="count").select("state", "value").rows()
+    rows = by_state(recording(scores, lost), "volume").filter(metric="count").select("state", "value").rows()
     assert set(rows) == {("foreground", 2 + 1 + 1), (None, 6)}  # of 1 at 0, 4 and 16, of 2 at 2
 
 

@@ -18,6 +18,7 @@
 #define MIN_RUNS       3          // of pages in an extent; fewer may lie so by chance
 #define MAX_AHEAD      1024       // rows in which requests that rewrite a file are searched for
 #define SKIP_NS        100000000  // between a file that the flusher skips and its first request
+#define WAIT_NS        5000000000 // a write waits no longer for such a request
 #define NR_LOGS        8          // remembered for a device; six are active at a time
 #define PASS_NS        1000000000 // the flusher does not wait so long between two requests of a pass
 
@@ -118,7 +119,7 @@ static bool is_written_soon(const struct infer *in, uint32_t dev, int64_t block,
 {
     uint64_t next = map_value(&in->f2fs.rewrites, dev, (uint64_t)block);
 
-    return next && next != NOTHING && in->events->ts[next - 1] - in->events->ts[row] < PASS_NS;
+    return next && next != NOTHING && elapsed_ns(in, (size_t)row, next - 1) < PASS_NS;
 }
 
 void f2fs_set_place(struct infer *in, const struct page *page, int64_t block)
@@ -385,6 +386,9 @@ static size_t converting_write(struct infer *in, const struct issue *issue)
         f2fs->done++;
     for (size_t k = f2fs->done; k < f2fs->nr_conversions && k - f2fs->done < MAX_WAITING; k++) {
         struct f2fs_conversion *one = &f2fs->conversions[k];
+
+        if (elapsed_ns(in, (size_t)issue->event, one->row) >= WAIT_NS)
+            break;
         bool is_of_thread = issue->flags & FLAG_KERNEL || e->tid[one->row] == e->tid[issue->event];
 
         if (!one->is_done && is_of_thread && one->since < (size_t)issue->event && e->dev[one->row] == issue->dev) {
@@ -481,8 +485,10 @@ static void self(struct infer *in, const struct issue *issue, int64_t block, str
 {
     struct thread *thread = &in->threads[issue->thread];
 
-    if (!is_waiting(in, WAITING, &thread->issues) && thread->wrote != NOTHING)
+    if (!is_waiting(in, WAITING, &thread->issues) && thread->wrote != NOTHING) {
+        drop(in, WAITING, &thread->f2fs.rewrites);
         f2fs_flush(in, thread->wrote, issue->event, thread);
+    }
     if (write_next(in, issue, block, &thread->issues, RULE_SELF))
         set_data(log, thread->f2fs.heat);
     else
@@ -562,23 +568,23 @@ static size_t syncing_thread(struct infer *in, const struct issue *issue, const 
 static void begin_pass(struct infer *in, const struct issue *issue)
 {
     size_t flusher = thread_at(in, true, issue->dev);
-    int64_t now = in->events->ts[issue->event];
+    size_t row = (size_t)issue->event;
 
     if (flusher == NOTHING)
         return;
     struct thread *thread = &in->threads[flusher];
-    if (now - thread->f2fs.issued_ns >= PASS_NS) {
+    if (!thread->f2fs.issued || elapsed_ns(in, thread->f2fs.issued - 1, row) >= PASS_NS) {
         drop(in, WAITING, &thread->issues);
         drop(in, WAITING, &thread->f2fs.warm);
         drop(in, WAITING, &thread->f2fs.rewrites);
         thread->f2fs.is_during_sync = false;
     }
     // Meanwhile the flusher skips files (fs/f2fs/data.c, wb_sync_req), which then become dirty anew.
-    if (in->nr_syncing || now - in->synced_ns < SKIP_NS)
+    if (in->nr_syncing || (in->synced && elapsed_ns(in, in->synced - 1, row) < SKIP_NS))
         thread->f2fs.is_during_sync = true;
     if (thread->f2fs.is_during_sync)
         thread->f2fs.doubt_row = issue->event;
-    thread->f2fs.issued_ns = now;
+    thread->f2fs.issued = row + 1;
 }
 
 void f2fs_write_blocks(struct infer *in, struct issue *issue, int64_t first)

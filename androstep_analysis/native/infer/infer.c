@@ -53,7 +53,7 @@ static void on_synced(struct infer *in, size_t row, size_t tid)
         if (in->syncing[k] != tid)
             in->syncing[retained++] = in->syncing[k];
     in->nr_syncing = retained;
-    in->synced_ns = in->events->ts[row];
+    in->synced = row + 1;
 }
 
 static void on_cached(struct infer *in, size_t row, size_t at, size_t tid)

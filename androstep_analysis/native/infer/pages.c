@@ -21,6 +21,11 @@ static size_t index_of(struct infer *in, struct map *map, uint64_t space, uint64
     return (size_t)*index - 1;
 }
 
+uint64_t elapsed_ns(const struct infer *in, size_t from, size_t to)
+{
+    return (uint64_t)in->events->ts[to] - (uint64_t)in->events->ts[from]; // does not overflow for any times
+}
+
 bool grow(struct infer *in, void **array, size_t count, size_t *capacity, size_t size)
 {
     if (count == *capacity) {
@@ -150,9 +155,13 @@ void list_remove(struct infer *in, size_t at)
 // ascending order.
 static bool is_earlier(const struct infer *in, const struct file *file, int64_t row, const struct file *other)
 {
-    if (file->is_new && other->is_new && in->events->ts[row] - in->events->ts[other->listed_row] < CREATION_NS)
+    bool is_earlier_row = row < other->listed_row;
+    size_t from = (size_t)(is_earlier_row ? row : other->listed_row),
+           to = (size_t)(is_earlier_row ? other->listed_row : row);
+
+    if (file->is_new && other->is_new && elapsed_ns(in, from, to) < CREATION_NS)
         return file->ino < other->ino;
-    return row < other->listed_row;
+    return is_earlier_row;
 }
 
 void list_add(struct infer *in, size_t at, int64_t row)

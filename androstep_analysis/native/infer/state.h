@@ -57,7 +57,7 @@ struct f2fs_thread {
     enum f2fs_heat heat;   // of the pages that it is about to issue
     struct queue warm;     // pages that the flusher is about to issue to the log of warm data; `issues` has the others
     struct queue rewrites; // pages that it is about to rewrite in place
-    int64_t issued_ns;     // last request of the flusher
+    size_t issued;         // 1 + row of the last request of the flusher
     int64_t doubt_row;     // pages that became dirty before may have been skipped, or written in another order
     bool is_during_sync;   // a fsync was in progress during its pass
 };
@@ -125,7 +125,7 @@ struct infer {
     size_t nr_results, result_capacity;
     size_t *syncing; // threads in a fsync, in the order of its begin
     size_t nr_syncing, syncing_capacity;
-    int64_t synced_ns; // end of the last fsync
+    size_t synced; // 1 + row of the end of the last fsync
     struct map of_files, of_threads, of_locations;
     struct map pages[NR_STATES]; // by file and block: the author, as from `author_code`
     struct f2fs f2fs;
@@ -143,6 +143,9 @@ struct issue {
 };
 
 // --- pages.c ---------------------------------------------------------------------------------------------------------
+
+// Return the time between two events, the later one last.
+uint64_t elapsed_ns(const struct infer *in, size_t from, size_t to);
 
 // Make sure that an array has capacity for another object. Returns false if memory runs out.
 bool grow(struct infer *in, void **array, size_t count, size_t *capacity, size_t size);
