@@ -9,12 +9,17 @@ import textwrap
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import polars as pl
 
 from androstep_analysis.common import conditions, csvfile, files, manifest, schema, units
 from androstep_analysis.common.errors import InputError
+
+if TYPE_CHECKING:
+    from androstep_analysis.device.record.monitoring import Monitoring
+    from androstep_analysis.device.record.recording import Recording
+    from androstep_analysis.device.record.stock import StockRecording
 
 
 def complete(command: argparse.ArgumentParser, run: Callable[[argparse.Namespace], int | None], details: str) -> None:
@@ -138,6 +143,17 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """Open `path` for writing bytes. It is replaced at the end, and unchanged if an error occurs before."""
     with files.replacing(path) as new, new.open("wb" if new == path else "w+b") as file:
         yield file
+
+
+@contextlib.contextmanager
+def kept_at_ctrl_c(recording: Recording | StockRecording | Monitoring) -> Iterator[None]:
+    """Record while the block runs. Ctrl-C anywhere in the block ends and keeps the recording."""
+    try:
+        with recording:
+            yield
+    except KeyboardInterrupt:
+        if recording.capture is None:
+            raise
 
 
 def block_device(text: str) -> str:

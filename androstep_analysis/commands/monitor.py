@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, complete, positive
+from androstep_analysis.commands.command import add_on, complete, kept_at_ctrl_c, positive
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.present import terminal
@@ -34,12 +34,11 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.output or Path(f"monitor-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    with (
-        device.connect(arguments.on) as connected,
-        connected.monitor(out, hz=arguments.hz, seconds=arguments.time) as monitoring,
-    ):
-        notify(f"sampling {connected.name}; Ctrl-C ends it")
-        monitoring.wait()
+    with device.connect(arguments.on) as connected:
+        monitoring = connected.monitor(out, hz=arguments.hz, seconds=arguments.time)
+        with kept_at_ctrl_c(monitoring):
+            notify(f"sampling {connected.name}; Ctrl-C ends it")
+            monitoring.wait()
     assert monitoring.capture is not None
     print(f"{terminal.summary(monitoring.capture, str(out))}\n\nkept in {visible(str(out))}")
     return 0

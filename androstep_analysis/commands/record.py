@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, add_rest, add_traced_device, complete, positive
+from androstep_analysis.commands.command import add_on, add_rest, add_traced_device, complete, kept_at_ctrl_c, positive
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device import workloads
 from androstep_analysis.device.transport.notices import notify
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             for made in connected.recover(out):
                 print(made)
             return 0
-        with connected.record(
+        recording = connected.record(
             out=out,
             workload=asked if done is None else done.name,
             command=arguments.options,
@@ -94,7 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
             **_needing_root(arguments),
             # As root, all files are listed.
             **({"perfetto": arguments.perfetto} if connected.has_root else {"packages": arguments.package}),
-        ) as recording:
+        )
+        with kept_at_ctrl_c(recording):
             notify(f"recording on {connected.name}; Ctrl-C ends it")
             if done is None:
                 recording.wait()

@@ -17,6 +17,7 @@ from support.replay_programs import opened, program
 
 import androstep_analysis as androstep
 from androstep_analysis import cli
+from androstep_analysis.commands import record
 from androstep_analysis.device.record import recording
 
 PROGRAM = Path(sys.executable).with_name("androstep")
@@ -70,6 +71,30 @@ def test_a_signal_ends_the_recording_and_keeps_it(
     assert process.returncode == status
     requests = androstep.open(tmp_path / "capture").requests.filter(op="write", submit_comm="dd").collect()
     assert requests["sector"].sort().to_list() == list(range(0, 64, 8))
+    assert not list(fake.tmp.iterdir())
+
+
+@pytest.mark.parametrize("after", ["the line that mentions it", "waiting for the command"])
+def test_ctrl_c_ends_a_recording_at_any_time(
+    tmp_path: Path,
+    fake: FakePhone,
+    loop: str,
+    after: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    needs_probe("iotrace")
+    place, name = (record, "notify") if after == "the line that mentions it" else (recording.Job, "wait")
+
+    def pressed(*_: object) -> None:
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(place, name, pressed)
+    words = ["-o", str(tmp_path / "capture"), "--preset", "block", "--device", loop, "--", "sleep", "100000"]
+    assert cli.main(["record", "--on", fake.address, *words]) == 0
+    assert "ended by: signal" in capsys.readouterr().err
+    assert "sleep" not in fake.processes().values()
     assert not list(fake.tmp.iterdir())
 
 

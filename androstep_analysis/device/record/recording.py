@@ -110,6 +110,7 @@ class Recording:
             *(() if segment_s is None else ("--segment", str(segment_s))),
         ]
         self._command = list(command)
+        self._awaits_command = bool(command)
         self._memory = memory
         self._monitor_hz = monitor_hz
         self._perfetto_config = config_with_root(switches=switches) if perfetto else None
@@ -142,7 +143,7 @@ class Recording:
         for job in self._jobs.values():
             self.device.forget(job)  # keep the recording even if `close` follows
         try:
-            if kind is None and self._command:
+            if kind is None and self._awaits_command:
                 self.wait()
             iotrace.end()
             iotrace.wait(notify)
@@ -153,8 +154,10 @@ class Recording:
 
     def wait(self) -> None:
         """Wait until iotrace ends, with its command or its time, or until Ctrl-C is pressed."""
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             self._jobs[IOTRACE].wait(notify)
+        except KeyboardInterrupt:
+            self._awaits_command = False
 
     def segments(self) -> Fetching:
         """Return an object that fetches the new part of the recording at each call."""

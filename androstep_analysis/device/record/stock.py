@@ -7,7 +7,6 @@ made; the trace is where Android lets Perfetto write it. Perfetto's SELinux doma
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -76,6 +75,7 @@ class StockRecording:
         """The recording, once the block has ended."""
         self._about = {"workload": workload or " ".join(command) or None, "recorder": left.process(os.getpid())}
         self._command = list(command)
+        self._awaits_command = bool(command)
         self._packages = list(packages)
         self._seconds = perfetto.LONGEST_S if seconds is None else seconds
         self._switches = switches
@@ -111,7 +111,7 @@ class StockRecording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None and self._command:
+            if kind is None and self._awaits_command:
                 self.wait()
         except BaseException:
             notify(fetch_later(self.device, self._directory))
@@ -120,13 +120,15 @@ class StockRecording:
 
     def wait(self) -> None:
         """Wait until the command or the time has ended, or until Ctrl-C is pressed."""
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             if self._job is not None:
                 if status := self._job.wait(notify):
                     notify(f"{self.device.name}: the command ended with status {status}")
             else:
                 while perfetto_session.is_running(self.device, self._directory):
                     time.sleep(perfetto_session.POLL_S)
+        except KeyboardInterrupt:
+            self._awaits_command = False
 
     def add(self, ran: Ran) -> None:
         """Add what a workload did during the recording: its steps and snapshots become part of the capture."""
