@@ -65,12 +65,14 @@ cppcheck:
 	@$(BIN)/cppcheck --quiet --std=c11 -Iprobes -I$(NATIVE) --enable=warning,performance,portability --inline-suppr \
 	  --error-exitcode=1 $(C_FILES)
 
+# A thread of polars for each process: three processes keep two processors busy.
+pytest: export POLARS_MAX_THREADS := 1
 pytest: setup build/.test-programs probes-tests
-	$(BIN)/python -m pytest -n 3 -m "not prove"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not prove"
 
 # tests/house/test_sanitized.py runs those that are left out here, in a library with the sanitizers.
 prove: setup build/.prove-programs probes-prove
-	$(BIN)/python -m pytest -n 3 -m "prove and (not sanitized or browser or qemu or root)"
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "prove and (not sanitized or browser or qemu or root)"
 
 fuzz: setup build/.test-programs
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/session.py $(FUZZ_SECONDS)

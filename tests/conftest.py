@@ -72,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             needed.add("prove")
         if not needed & {*NEEDS, "prove"}:
             needed.add("unit")
+        if any(given[-1].scope == "module" for given in item._fixtureinfo.name2fixturedefs.values()):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))  # one process makes what a module's tests share
         for marker in sorted(needed - marked):  # a second `parametrize`, without arguments, would break hypothesis
             item.add_marker(marker)
         if "root" in needed and os.geteuid() != 0:

@@ -194,13 +194,13 @@ class Reader:
 
         With `only_full`, do so only for tables that are more than half full.
         """
-        limit = _ROWS // 2 if only_full else 0
+        limit, capacity = (_ROWS // 2, _ROWS) if only_full else (0, 1)
         for name, table in self._tables.items():
             if table.rows > limit:
                 self._spool.append(name, table.arrow())
                 # Tools print a few lines of each CPU in turn, so that later lines are seldom older than all of these.
                 self._spool.settle(name, int(table.column("ts_ns").min()))
-                self._tables[name] = native.Table(name, _ROWS)
+                self._tables[name] = native.Table(name, capacity)
         if self._calls is not None and self._call_events is not None and self._call_events.rows:
             self._calls.take(self._call_events)
             self._call_events.clear()

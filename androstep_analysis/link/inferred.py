@@ -161,6 +161,13 @@ def homes(
     return found | ({others[0]: without[0]} if len(without) == 1 and others else {})
 
 
+_RUNS = {
+    **{"request_id": pl.Int64, "fs_dev": pl.UInt32, "issue_ns": pl.Int64, "ino": pl.Int64, "incarnation": pl.Int32},
+    **{"rule": pl.String, "owner_pid": pl.Int32, "owner_comm": pl.String, "owner_package": pl.String},
+    **{"part_sector": pl.Int64, "nr_sectors": pl.Int64, "file_offset_bytes": pl.Int64},
+}
+
+
 def runs(
     fs_events: pl.LazyFrame,
     numbers: pl.LazyFrame,
@@ -180,7 +187,7 @@ def runs(
     owner (owner_pid, owner_comm, owner_package). Events and results of these filesystems are in memory at once.
     """
     if not homes:  # avoid reading all events for nothing
-        fs_events, numbers, requests, block = (table.clear() for table in (fs_events, numbers, requests, block))
+        return pl.DataFrame(schema=_RUNS)
     sizes = {dev: block_bytes.get(dev, _USUAL_BYTES) for dev in homes.values()}
     placed = [dev for dev, fs_dev in homes.items() if dev == fs_dev]
     f2fs = tracepoints.devices(fs_events, tracepoints.is_own("f2fs"))

@@ -15,6 +15,8 @@ from support.tree import ROOT, files, ignored
 
 from androstep_analysis.capture import code
 
+pytestmark = pytest.mark.xdist_group("imports")  # one process parses all modules
+
 PACKAGE = "androstep_analysis"
 
 TOP_LEVEL = {

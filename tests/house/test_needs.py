@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import contextmanager
 
 import pytest
@@ -21,6 +22,15 @@ def through_another() -> None:
 
 def helper(name: str) -> None:
     corpus.path(name)
+
+
+@functools.cache
+def cached() -> None:
+    helper("a")
+
+
+def through_a_cache() -> None:
+    cached()
 
 
 @contextmanager
@@ -51,6 +61,7 @@ def both() -> None:
 NEEDED = {
     "nothing": set(),
     "through_another": {"corpus"},
+    "through_a_cache": {"corpus"},
     "mounted": {"root"},
     "by_a_method": {"root"},
     "says_itself": {"qemu"},

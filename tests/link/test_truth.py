@@ -48,6 +48,9 @@ class Recording:
         return truth.answered(io, self.truth, self.fs_type)
 
 
+pytestmark = pytest.mark.xdist_group("truth")  # one process reads the recordings
+
+
 @cache
 def recording(name: str) -> Recording:
     directory = corpus.path(f"kernel/{name}")

@@ -531,6 +531,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         assert set(of_runs["directory"]) == {str(place)}
 
 
+@pytest.mark.prove
 def test_the_job_of_a_preset_is_ranked_beside_the_released_results(tmp_path: Path) -> None:
     """It is ranked in every test with the same job: the SQLite tests, and the writes of all five."""
     done = runs.bench(PRESETS["SQLite"].options(str(tmp_path)), tmp_path / "home" / "mine").capture

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
+import pytest
+
 TESTS = Path(__file__).resolve().parents[1]
+
+PROVE = pytest.mark.prove
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 
@@ -22,6 +26,17 @@ def needs(*markers: str) -> Callable[[Called], Called]:
         return called
 
     return said
+
+
+def left_to_prove(values: Iterable[Any], is_kept: Callable[[Any], bool]) -> list[Any]:
+    """Return parameters for a test; those that are not kept in `make test` are marked `prove`."""
+    return [
+        value if is_kept(value) else pytest.param(*(value if isinstance(value, tuple) else [value]), marks=PROVE)
+        for value in values
+    ]
+
+
+_CACHED = type(functools.cache(needs))
 
 
 @functools.cache
@@ -49,6 +64,7 @@ def _named_by(called: Callable[..., Any]) -> set[Callable[..., Any]]:
     values = [called.__globals__.get(name) for name in names]
     modules = [value for value in values if isinstance(value, ModuleType) and _is_of_tests(value)]
     values += [getattr(module, name, None) for module in modules for name in names]
+    values = [inspect.unwrap(value) if isinstance(value, _CACHED) else value for value in values]
     return {value for value in values if (inspect.isfunction(value) or inspect.isclass(value)) and _is_of_tests(value)}
 
 

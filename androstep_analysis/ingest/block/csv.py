@@ -175,6 +175,7 @@ class Preset:
         return Columns(tuple(words), separator, self.is_realtime, self.start)
 
 
+@functools.lru_cache(maxsize=1024)
 def _spelled(name: str) -> str:
     """Return a column name without case, spaces, underscores and quotation marks."""
     return re.sub(r'[\s_"]', "", name.lower())

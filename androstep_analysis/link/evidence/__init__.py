@@ -278,5 +278,7 @@ def _with_later_paths(before: pl.DataFrame, traced: pl.DataFrame) -> pl.DataFram
 def _classified(files: pl.DataFrame) -> pl.DataFrame:
     """Add type and package by path to the files of unknown type."""
     is_unknown = (pl.col("file_type") == "unknown") & pl.col("path").is_not_null()
+    if not files.select(is_unknown.any()).item():
+        return files
     classified = filetype.classify(files.filter(is_unknown)).with_columns(package=filetype.package(pl.col("path")))
     return pl.concat([files.filter(~is_unknown), classified])
