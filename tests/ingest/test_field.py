@@ -19,6 +19,7 @@ from support import corpus
 from support.needs import left_to_prove
 
 import androstep_analysis as androstep
+from androstep_analysis import measures
 from androstep_analysis.capture import Capture
 from androstep_analysis.ingest.staging import RWBS, has_flags
 
@@ -561,11 +562,12 @@ def test_durations_that_are_none(tmp_path: Path) -> None:
     path.write_text("1000,R,0,4096,-5\n2000,R,8192,4096,\n3000,R,4096,4096,0\n4000,R,4096,4096,-0.0\n5000,flush,0,0,\n")
     for start in ("time", "done"):
         capture = androstep.open(path, csv_columns=f"{start}:us,op,offset:B,size:B,response:us")
-        known, other = ("queue_ns", "complete_ns")[:: 1 if start == "time" else -1]
-        found = rows(capture, known, other)
-        assert sorted(found) == [
+        known, other = ("start", "complete_ns")[:: 1 if start == "time" else -1]
+        times = capture.requests.with_columns(start=pl.coalesce("queue_ns", "issue_ns"))
+        assert sorted(times.select(known, other).collect().rows()) == [
             (1_000_000, None), (2_000_000, None), (3_000_000, 3_000_000), (4_000_000, 4_000_000), (5_000_000, None)
         ]  # fmt: skip
+        assert measures.counted(capture.requests).collect().height == 5
         assert [(loss["kind"], loss["count"]) for loss in capture.about["losses"]] == [("negative", 1)]
 
 

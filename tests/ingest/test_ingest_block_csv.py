@@ -160,7 +160,7 @@ PRESETS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         "1456095145.133077000,0.5,,4,512,1024\n",
         [
             (1_456_095_145_133_076_000, "queue", 4, 1_755_968_989, 256, READ, "R", None, None),
-            (1_456_095_145_133_077_000, "queue", 4, 1, 2, "N", "N", None, None),  # no answer was seen
+            (1_456_095_145_133_077_000, "issue", 4, 1, 2, "N", "N", None, None),  # no answer was seen
             (1_456_095_145_133_882_000, "complete", 4, 1_755_968_989, 256, READ, "R", None, None),
         ],
     ),

@@ -273,7 +273,8 @@ def sniff(head: bytes) -> bool:
 def read(source: Source, spool: Spool, columns: Columns | None = None) -> Staging:
     """Read the requests. `columns` is needed for files that match no preset; such files may have a header.
 
-    The time of a row is the time of queueing. A row with a response time yields a completion, too. Times are rounded to
+    The time of a row is the time of queueing. A row with a response time yields a completion, too. In a table with
+    response times, a row without one is issued at its time, so that it counts like the others (`measures.counted`). Times are rounded to
     the nearest ns, since decimals of binary fractions are inexact (159273.83748699998). A request that is not aligned
     to sectors counts as all sectors that it touches. `events` counts by operation, including completions.
 
@@ -409,9 +410,7 @@ def _rounded(count: int) -> tuple[Loss, ...]:
 
 
 def _negative(count: int) -> tuple[Loss, ...]:
-    message = (
-        f"{count} durations are negative and count as unknown; where other rows have one, these requests do not count"
-    )
+    message = f"{count} durations are negative and count as unknown"
     return (Loss("negative", count, message, ()),) if count else ()
 
 

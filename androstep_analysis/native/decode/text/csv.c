@@ -69,6 +69,7 @@ struct block_csv {
     uint8_t start;         // the action at the time of a row, or at the completion minus the response time
     uint8_t header;        // header of the first line, until it is read
     bool is_by_done;       // rows have the time of completion and not of the start
+    bool has_durations;    // rows may have a completion, so that a request without one has an unknown duration
     bool has_more;         // more cells follow, which are ignored
     struct calendar calendar;
     uint64_t negative;   // durations below 0
@@ -143,6 +144,7 @@ API bool block_csv_cell(struct block_csv *csv, uint8_t meaning, int64_t unit, in
     if (csv->name_cell == csv->nr_cells && meaning != CELL_TASK && meaning != CELL_COMM)
         csv->name_cell++;
     csv->is_by_done |= meaning == CELL_DONE;
+    csv->has_durations |= meaning == CELL_DONE || meaning == CELL_RESPONSE;
     csv->cells[csv->nr_cells++] = (struct cell){meaning, unit, origin};
     return true;
 }
@@ -569,14 +571,18 @@ static bool read_row(struct block_csv *csv, struct text line)
     struct request request = {.dev = UINT64_MAX, .major = UINT64_MAX, .minor = UINT64_MAX, .host = UINT64_MAX};
     int64_t sector, nr_sectors, written_ns;
     bool is_rounded = false;
+    uint8_t start = csv->start;
 
     request.ts_ns = request.done_ns = request.response_ns = request.wait_ns = NO_INT64;
     request.tid = request.pid = request.cpu = NO_INT64;
     request.offset_unit = request.size_unit = SECTOR_BYTES;
     if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded))
         return false;
+    // A request that was only queued would not count: it may never have reached the device.
+    if (csv->has_durations && request.done_ns == NO_INT64)
+        start = ACTION_ISSUE;
     // Without a completion, an empty flush is only known as the bio with which Linux asks for it: an empty write.
-    if (!nr_sectors && request.done_ns == NO_INT64 && csv->start == ACTION_QUEUE && text_is(request.rwbs, "F"))
+    if (!nr_sectors && request.done_ns == NO_INT64 && start == ACTION_QUEUE && text_is(request.rwbs, "F"))
         request.rwbs = (struct text){EMPTY_WRITE, EMPTY_WRITE + 2};
     written_ns = csv->is_by_done ? request.done_ns : request.ts_ns;
     see_setback(reader, device_number(&request), written_ns, SETBACK_NS);
@@ -587,7 +593,7 @@ static bool read_row(struct block_csv *csv, struct text line)
     if (request.ts_ns != NO_INT64 && request.wait_ns != NO_INT64)
         append_request(reader, &request, ACTION_QUEUE, request.ts_ns - request.wait_ns, sector, nr_sectors);
     if (request.ts_ns != NO_INT64)
-        append_request(reader, &request, csv->start, request.ts_ns, sector, nr_sectors);
+        append_request(reader, &request, start, request.ts_ns, sector, nr_sectors);
     if (request.done_ns == NO_INT64)
         return true;
     if (request.ts_ns != NO_INT64)
