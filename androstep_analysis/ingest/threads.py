@@ -29,20 +29,28 @@ _NAME_BYTES = 15  # TASK_COMM_LEN without the NUL
 _ALWAYS, _NEVER = -(1 << 63), (1 << 63) - 1
 _IDLE = pl.DataFrame({"tid": [0], "comm": ["<idle>"]}, schema={"tid": pl.Int32, "comm": pl.String})
 
-_ROW = {"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String, "is_created": pl.Boolean}
+_ROW = {
+    **{"ts_ns": pl.Int64, "order": pl.Int64, "tid": pl.Int32, "comm": pl.String},
+    **{"is_created": pl.Boolean, "is_noted": pl.Boolean},
+}
+"""A name at a time. `is_noted`: it begins at this time; otherwise the thread was only seen under it."""
 
 
 def versions(
     events: Mapping[str, pl.DataFrame], seen: pl.DataFrame, cmdlines: Mapping[int, str], tgids: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return one row for each name of a thread: tid, from_ns, comm, lifetime and pid, sorted by tid and time.
+    """Return one row for each name of a thread, sorted by tid and time: tid, from_ns, comm, lifetime, pid, is_between.
+
+    A name ends when it was last seen before another name that no event notes. The row that follows has no name
+    (`is_between`): the thread may have been renamed at any time in between.
 
     Parameters
     ----------
     events
         The task events (`FIELDS`, and common_order, common_ts_ns, common_pid).
     seen
-        The names in other events: ts_ns, order, tid, comm. `comm` is null if only the id of the thread is known.
+        The names in other events: ts_ns, order, tid, comm. `comm` is null if only the id of the thread is known. The
+        first and the last time of each name are enough.
     cmdlines
         The names of threads as saved by the recorder. Used for threads without any other name.
     tgids
@@ -55,43 +63,80 @@ def versions(
         created with this id; 0 is one from before the recording.
     """
     created = _created(events)
+    if "task_rename" in events:
+        seen = seen.filter(
+            pl.col("ts_ns").is_null() | (pl.col("ts_ns") != _NEVER)
+        )  # a rename may be later than the save
     observed = pl.concat(
-        [created.drop("parent", "is_thread"), *_names(events), seen.with_columns(is_created=False).select(list(_ROW))]
+        [
+            created.drop("parent", "is_thread"),
+            *_names(events),
+            seen.with_columns(is_created=False, is_noted=False).select(list(_ROW)),
+        ]
     )
     rows = observed.filter((pl.col("tid") != 0) & (pl.col("comm").is_not_null() | pl.col("is_created")))
     rows = rows.sort("ts_ns", "order", maintain_order=True).with_columns(
         lifetime=pl.col("is_created").cast(pl.Int32).cum_sum().over("tid")
     )
     changed = pl.col("is_created") | pl.col("comm").ne_missing(pl.col("comm").shift().over("tid"))
+    rows = rows.with_columns(changed=changed).with_columns(name=pl.col("changed").cum_sum().over("tid"))
+    rows = rows.with_columns(last_ns=pl.col("ts_ns").max().over("tid", "name")).filter("changed")
     is_first = pl.col("tid").is_first_distinct()
-    rows = rows.filter(changed).with_columns(
-        from_ns=pl.when(is_first & ~pl.col("is_created")).then(_ALWAYS).otherwise("ts_ns")
+    rows = rows.with_columns(
+        from_ns=pl.when(is_first & ~pl.col("is_created")).then(_ALWAYS).otherwise("ts_ns"), is_between=pl.lit(False)
     )
+    rows = pl.concat([rows, _between(rows)]).filter(pl.col("from_ns") != _NEVER)
     rest = pl.concat([_IDLE, _saved(seen, cmdlines, tgids)]).unique("tid", keep="first", maintain_order=True)
     rest = rest.join(rows, on="tid", how="anti").with_columns(
-        from_ns=pl.lit(_ALWAYS, pl.Int64), lifetime=pl.lit(0, pl.Int32)
+        from_ns=pl.lit(_ALWAYS, pl.Int64), lifetime=pl.lit(0, pl.Int32), is_between=pl.lit(False)
     )
-    columns = ("tid", "from_ns", "comm", "lifetime")
+    columns = ("tid", "from_ns", "comm", "lifetime", "is_between")
     named = pl.concat([rows.select(columns), rest.select(columns)])
     with_pids = named.join(_processes(named, created, tgids), on=["tid", "lifetime"], how="left", maintain_order="left")
     # Of two names with the same time, the one that was replaced at once comes first.
     return with_pids.sort("tid", "from_ns", maintain_order=True)
 
 
+def _between(names: pl.DataFrame) -> pl.DataFrame:
+    """Return a row without a name for each time between two sightings of a thread under different names.
+
+    `names` has a row for each name, with the columns of `_ROW`, from_ns, and last_ns: when the name was last seen.
+    """
+    of_next = pl.all().shift(-1).over("tid").name.prefix("next_")
+    following = names.sort("tid", "ts_ns", "order", maintain_order=True).select(*names.columns, of_next)
+    is_seen = ~(pl.col("next_is_noted") | pl.col("next_is_created"))
+    ended = following.filter(is_seen, pl.col("comm").is_not_null(), pl.col("last_ns") + 1 < pl.col("next_ts_ns"))
+    return ended.with_columns(
+        from_ns=pl.col("last_ns") + 1, comm=pl.lit(None, pl.String), is_between=pl.lit(True)
+    ).select(names.columns)
+
+
 def table(versions: pl.DataFrame) -> pl.DataFrame:
-    """Return table `tasks` of the threads in `versions`."""
+    """Return table `tasks` of the threads in `versions`, without the rows that are `is_between`."""
     rows = versions.with_columns(
         tasks.kind(pl.col("comm").fill_null("")),
         valid_from_ns=pl.when(pl.col("from_ns") != _ALWAYS).then("from_ns"),
         valid_to_ns=pl.when(pl.col("tid") == pl.col("tid").shift(-1)).then(pl.col("from_ns").shift(-1)),
     )
-    return schema.complete(rows.drop("from_ns", "lifetime"), "tasks")
+    return schema.complete(rows.filter(~pl.col("is_between")).drop("from_ns", "lifetime", "is_between"), "tasks")
 
 
 def ended(tgids: Mapping[int, int]) -> pl.DataFrame:
     """Return the processes of threads that were read at the end of a recording, for `versions`."""
     columns = {"tid": list(tgids), "ts_ns": [_NEVER] * len(tgids), "saved": list(tgids.values())}
     return pl.DataFrame(columns, schema={"tid": pl.Int32, "ts_ns": pl.Int64, "saved": pl.Int32})
+
+
+def until_saved(seen: pl.DataFrame, cmdlines: Mapping[int, str]) -> pl.DataFrame:
+    """Return `seen` for `versions` with the names that the recorder saved at the end as the last sightings."""
+    named = seen.filter(pl.col("tid").is_in([*cmdlines]), pl.col("comm").is_not_null())
+    if named.is_empty():
+        return seen
+    saved = named.unique("tid", maintain_order=True).with_columns(
+        ts_ns=pl.lit(_NEVER, pl.Int64),
+        comm=pl.col("tid").replace_strict([*cmdlines], [*cmdlines.values()], return_dtype=pl.String),
+    )
+    return pl.concat([seen, saved])
 
 
 def in_lifetimes(rows: pl.DataFrame, versions: pl.DataFrame, tid: str = "tid") -> pl.DataFrame:
@@ -119,6 +164,7 @@ def _created(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             *_when("pid"),
             comm=pl.col("comm") if renamed else comm,
             is_created=pl.lit(True),
+            is_noted=pl.lit(True),
             parent="common_pid",
             is_thread=pl.col("clone_flags").cast(pl.UInt64) & _CLONE_THREAD != 0,
         )
@@ -127,6 +173,7 @@ def _created(events: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
             *_when("child_pid"),
             comm=pl.col("child_comm") if renamed else comm,
             is_created=pl.lit(True),
+            is_noted=pl.lit(True),
             parent="common_pid",
             is_thread=pl.lit(None, pl.Boolean),
         )
@@ -137,10 +184,17 @@ def _names(events: Mapping[str, pl.DataFrame]) -> list[pl.DataFrame]:
     """Return the names of threads before and after each rename, in this order."""
     if "task_rename" in events:
         rename = events["task_rename"]
-        return [rename.select(*_when("pid"), comm=name, is_created=pl.lit(False)) for name in ("oldcomm", "newcomm")]
+        return [
+            rename.select(*_when("pid"), comm=name, is_created=pl.lit(False), is_noted=pl.lit(name == "newcomm"))
+            for name in ("oldcomm", "newcomm")
+        ]
     if "sched_process_exec" in events:
         name = pl.col("filename").str.extract("([^/]*)$", 1).str.slice(0, _NAME_BYTES)
-        return [events["sched_process_exec"].select(*_when("pid"), comm=name, is_created=pl.lit(False))]
+        return [
+            events["sched_process_exec"].select(
+                *_when("pid"), comm=name, is_created=pl.lit(False), is_noted=pl.lit(True)
+            )
+        ]
     return []
 
 

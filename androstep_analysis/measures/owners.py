@@ -27,6 +27,9 @@ PERSISTENT: Final = -800
 _ALWAYS: Final = -(1 << 62)
 _NEVER: Final = 1 << 62
 
+_START_NS: Final = 10_000_000
+"""A listing dates the start of a process in units of 1/100 s (proc_pid_stat(5), USER_HZ), rounded down."""
+
 _QUEUED: Final = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
 
 
@@ -119,28 +122,31 @@ def with_state(io: Table, importance: Table, tasks: Table | None = None, *, lost
     1420.0
     """
     rows = lazy(importance, ("importance",)).collect()
-    processes = _Processes(rows, schema.empty("tasks") if tasks is None else lazy(tasks, ("tasks",)).collect())
+    listed = schema.empty("tasks") if tasks is None else lazy(tasks, ("tasks",)).collect()
+    processes = Processes(rows, listed.filter(pl.col("tid").is_in(rows["task"].unique().implode())))
     changes = processes.numbered(states(rows).rename({"ts_ns": "begin_ns"}))
     changes = changes.select("state", "process", owner_pid="pid", since_ns="begin_ns").sort("since_ns")
     numbered = processes.of_owners(lazy(io))
     return with_latest(numbered, changes, "state", ["owner_pid", "process"], lost).drop("process")
 
 
-def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
+def with_uid(io: Table, tasks: Table, importance: Table | None = None) -> pl.LazyFrame:
     """Return table `io` with the user of its owner, by which Android's storaged adds up.
 
     Parameters
     ----------
     io : Table
-        Table `io`: owner_pid, owner_comm, queue_ns, issue_ns, complete_ns.
+        Table `io`: owner_pid, owner_comm, owner_via, queue_ns, issue_ns, complete_ns.
     tasks : Table
-        Table `tasks`: tid, comm, uid, valid_from_ns.
+        Table `tasks`: tid, comm, uid, valid_from_ns, valid_to_ns.
+    importance : Table, optional
+        Table `importance`: ts_ns, event, task, task_comm. Its creations distinguish processes that had the same pid.
 
     Returns
     -------
     polars.LazyFrame
         The rows with column uid (Int32): that of the process with the owner's pid and name. It is null if no process
-        listing has such a process.
+        listing has such a process, and if the pid was reused and it is unknown which of the processes is the owner.
 
     References
     ----------
@@ -152,17 +158,22 @@ def with_uid(io: Table, tasks: Table) -> pl.LazyFrame:
     >>> measures.volume(rows, by=("uid",)).filter(metric="count", op="read", uid=0)["value"].item()
     60.0
     """
-    users = (
-        lazy(tasks, ("tasks",))
-        .filter(pl.col("uid").is_not_null(), pl.col("comm").is_not_null())
-        .select("uid", owner_pid="tid", owner_comm="comm", since_ns=pl.col("valid_from_ns").fill_null(_ALWAYS))
-        .sort("since_ns", maintain_order=True)
-        .collect()
-    )
-    return with_latest(lazy(io), users, "uid", ["owner_pid", "owner_comm"])
+    threads = lazy(tasks, ("tasks",)).collect()
+    users = threads.filter(pl.col("uid").is_not_null(), pl.col("comm").is_not_null())
+    events = schema.empty("importance") if importance is None else lazy(importance, ("importance",)).collect()
+    pids = users["tid"].unique().implode()
+    processes = Processes(events.filter(pl.col("task").is_in(pids)), threads.filter(pl.col("tid").is_in(pids)))
+    # A listing may date a start earlier than the creation.
+    begun = users.select("uid", pid="tid", owner_comm="comm", since_ns=pl.col("valid_from_ns").fill_null(_ALWAYS))
+    numbered = processes.numbered(begun.with_columns(begin_ns=pl.col("since_ns") + _START_NS))
+    keys = ["owner_pid", "process", "owner_comm"]
+    uid = pl.when(pl.col("uid").n_unique() == 1).then(pl.col("uid").first())
+    of_process = numbered.rename({"pid": "owner_pid"}).group_by(keys).agg(uid, pl.min("since_ns")).sort("since_ns")
+    owned = processes.of_owners(lazy(io))
+    return with_latest(owned, of_process, "uid", keys).drop("process")
 
 
-class _Processes:
+class Processes:
     """The processes that had a pid, numbered from 0 in the order of their creation.
 
     If no creation is recorded, a process counts as another one as soon as it has another name.
@@ -174,13 +185,14 @@ class _Processes:
             is_created=is_created, pid="task", comm="task_comm", begin_ns="ts_ns"
         )
         stated = events.filter(~pl.col("is_created")).with_columns(end_ns=pl.col("begin_ns") + 1)
-        listed = tasks.filter(pl.col("tid").is_in(events["pid"].unique().implode())).select(
+        listed = tasks.select(
             *("comm", pl.col("valid_from_ns").fill_null(_ALWAYS).alias("begin_ns")),
             pid="tid", end_ns=pl.col("valid_to_ns").fill_null(_NEVER),
         )  # fmt: skip
         named = pl.concat([listed, stated.select(listed.columns)]).sort("begin_ns", maintain_order=True)
         created = events.filter("is_created")
-        if created.is_empty():
+        self.has_creations = not created.is_empty()
+        if not self.has_creations:
             before = pl.col("comm").shift().over("pid")
             created = named.drop_nulls("comm").filter(pl.col("comm") != before)
         self._created = created.sort("begin_ns").select(

@@ -101,7 +101,8 @@ class Recording:
         if "uid" in columns:
             if "tasks" not in tables or not tables["tasks"].select(pl.col("uid").is_not_null().any()).collect().item():
                 raise InputError(f"{self.title}: cannot resolve the users of processes; {_HOW_TO_RECORD_USERS}")
-            tables["io"] = with_uid(tables["io"], clock.on_one_axis(tables["tasks"], self.jumps))
+            used = (clock.on_one_axis(tables[name], self.jumps) for name in ("tasks", "importance") if name in tables)
+            tables["io"] = with_uid(tables["io"], *used)
         return tables
 
     def _continued(self, time: int | None) -> int | None:

@@ -65,6 +65,8 @@ class Slice:
     arguments: dict[str, Any]
     flows: list[int] = field(default_factory=list)
     last_flows: list[int] = field(default_factory=list)
+    root: int = 0
+    """The id of the topmost track."""
 
 
 @dataclass
@@ -112,6 +114,9 @@ def read(path: Path) -> Trace:
         name = f"{track.process.pid} {track.process.name}" if track.HasField("process") else track.name
         return (*(way(track.parent) if track.parent else ()), name)
 
+    def root(uuid: int) -> int:
+        return root(tracks[uuid].parent) if tracks[uuid].parent else uuid
+
     def value(argument: Any) -> Any:
         kind = next(kind for kind in ("bool", "int", "text") if argument.HasField(kind))
         return texts["texts"][argument.text] if kind == "text" else getattr(argument, kind)
@@ -136,6 +141,7 @@ def read(path: Path) -> Trace:
                 dict(zip(names, map(value, event.arguments), strict=True)),
                 list(event.flows),
                 list(event.last_flows),
+                root(event.track),
             )
             found.slices.append(slice_)
             if event.type == 1:

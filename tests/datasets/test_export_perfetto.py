@@ -258,6 +258,25 @@ def test_processes_and_files_that_had_one_number_have_tracks_of_their_own(tmp_pa
     ]
 
 
+def test_processes_of_one_name_that_had_one_pid_have_tracks_of_their_own(tmp_path: Path) -> None:
+    """A process that is renamed keeps its track. A write whose process is unknown is on neither track."""
+    creation = {"ts_ns": 10, "event": "task_newtask", "task": 7, "oom_score_adj": 0, "task_comm": "sh"}
+    names = [(None, 5, "sh"), (5, 10, "cp"), (10, None, "sh")]
+    threads = [
+        {"tid": 7, "comm": comm, "kind": "other", "valid_from_ns": since, "valid_to_ns": until}
+        for since, until, comm in names
+    ]
+    piece = {"owner_pid": 7, "owner_via": "submitter", "block_type": "data", "ino": 5}
+    late = {"owner_via": "write_begin"}
+    own = [(1, "sh", {}), (6, "cp", {}), (12, "sh", {}), (13, "sh", late), (14, "cp", late)]
+    times = [{"queue_ns": at, "complete_ns": at + 1} for at, *_ in own]
+    io = [{"request_id": n, **times[n], **piece, "owner_comm": comm, **more} for n, (_, comm, more) in enumerate(own)]
+    tables = {name: table.collect() for name, table in made.capture(times, io).tables.items()}
+    tables |= {"importance": made.table("importance", [creation]), "tasks": made.table("tasks", threads)}
+    uuids = [one.root for one in of(traced(made.of_tables(tables), tmp_path / "x"), "io")]
+    assert uuids[0] == uuids[1] == uuids[4] and len(set(uuids)) == 3
+
+
 def test_a_slice_says_what_of_its_names_is_inferred(tmp_path: Path) -> None:
     times = {"queue_ns": 1, "complete_ns": 2}
     piece = {"op": "write", "block_type": "data", "path": "/a", "owner_comm": "mail", "map_source": "tracepoint"}

@@ -605,6 +605,30 @@ def test_names_come_from_the_scheduler_and_from_task_events() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_thread_has_no_name_between_sightings_of_two_names(is_renamed: bool) -> None:
+    """An old name is known until it was last seen, or until an event notes the new one."""
+    done = event(200, 70, task_rename={"pid": 70, "oldcomm": "first", "newcomm": "second"})
+    seen = [event(at, 1, sched_waking={"pid": 70, "comm": name}) for at, name in SIGHTINGS]
+    work = [event(at, 70, ext4_evict_inode=WORK) for at in (90, 105, 115, 150, 195, 250)]
+    events = sorted([*seen, *work, *([done] if is_renamed else [])], key=lambda one: one["timestamp"])
+    for halves in ([events], [events[::2], events[1::2]]):
+        found = read(trace(*(bundle(*half, cpu=cpu) for cpu, half in enumerate(halves))))
+        names = found.table("fs_events").select("ts_ns", "comm").sort("ts_ns").rows()
+        between = "first" if is_renamed else None
+        assert [name for _, name in names] == ["first", "first", "first", between, between, "second"]
+        assert found.staging.tasks is not None
+        spans = found.staging.tasks.filter(tid=70).select("comm", "valid_from_ns", "valid_to_ns").rows()
+        assert spans == (
+            [("first", None, 200), ("second", 200, None)]
+            if is_renamed
+            else [("first", None, 121), ("second", 210, None)]
+        )
+
+
+SIGHTINGS = ((100, "first"), (110, "first"), (120, "first"), (210, "second"))
+
+
 def test_processes_of_threads() -> None:
     work = bundle(
         *(event(n, tid, ext4_evict_inode={"dev": DEV, "ino": 1, "nlink": 0}) for n, tid in enumerate((5, 6, 7, 9)))

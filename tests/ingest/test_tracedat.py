@@ -811,3 +811,48 @@ def test_what_was_overwritten_lies_between_the_records_around_it(tmp_path: Path,
     with pytest.warns(LossWarning):
         (loss,) = ingest.read(path).losses
     assert (loss.count, loss.spans) == (3 * max(lost, 1), ((None, None),))
+
+
+# --- names of threads --------------------------------------------------------------------------------------------
+
+ISSUE = event_format(
+    "block_rq_issue",
+    900,
+    [
+        *(("dev_t dev", 8, 4, 0), ("sector_t sector", 16, 8, 0), ("unsigned int nr_sector", 24, 4, 0)),
+        *(("unsigned int bytes", 28, 4, 0), ("char rwbs[8]", 32, 8, 0), ("char comm[16]", 40, 16, 0)),
+    ],
+)
+EVICT = event_format(
+    "ext4_evict_inode", 901, [("dev_t dev", 8, 4, 0), ("ino_t ino", 16, 8, 0), ("int nlink", 24, 4, 1)]
+)
+
+
+@pytest.mark.parametrize("saved", [None, "second", "third"])
+def test_a_thread_has_no_name_between_sightings_of_two_names(saved: str | None, tmp_path: Path) -> None:
+    """Without events that note names, an old name is known until it was last seen, and the saved one at the end."""
+    machine = Machine()
+    names = {100: "first", 110: "first", 120: "first", 210: "second", 220: "second"}
+    records, before = b"", 80
+    for at in (90, 100, 105, 110, 120, 150, 210, 215, 220, 250):
+        if at in names:
+            data = (
+                machine.pack("IxxxxQII", 8 << 20, 8, 8, 4096)
+                + b"R".ljust(8, b"\0")
+                + names[at].encode().ljust(16, b"\0")
+            )
+            body = machine.fields(900, 70, data)
+        else:
+            body = machine.fields(901, 70, machine.pack("IxxxxQi", 8 << 20, 12, 0))
+        records += machine.record(at - before, body)
+        before = at
+    file = File(
+        machine, [("block", ISSUE), ("ext4", EVICT)], [machine.page(80, records)], f"70 {saved}\n" if saved else ""
+    )
+    (tmp_path / "trace.dat").write_bytes(file.v6())
+    staging = readers.read(tmp_path / "trace.dat")
+    found = staging.fs_events["comm"].to_list()
+    assert found == ["first", "first", None, "second", None if saved == "third" else "second"]
+    assert staging.tasks is not None
+    spans = staging.tasks.filter(tid=70).select("comm", "valid_from_ns", "valid_to_ns").rows()
+    assert spans == [("first", None, 121), ("second", 210, 221 if saved == "third" else None)]

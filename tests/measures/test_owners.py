@@ -155,8 +155,58 @@ def test_a_process_has_no_state_of_another_one_that_had_its_pid(
 
 
 @given(
+    lives(), st.booleans(), st.booleans(), st.lists(st.tuples(st.integers(0, 9), *[st.integers(0, 90)] * 2), min_size=1)
+)
+def test_a_process_has_no_user_of_another_one_that_had_its_pid(
+    processes: list[Life], has_creations: bool, is_listed_later: bool, pieces: list[tuple[int, int, int]]
+) -> None:
+    """Listings at the begin or at the end of the recording list the processes of that time, with their starts."""
+    importance, tasks = recorded(processes, has_creations)
+    users = {life: 1000 + n for n, life in enumerate(map(tuple_of, processes))}
+    listed = [life for life in processes if (life.end == 100 if is_listed_later else life.begin < 0)]
+    listing = made.table(
+        "tasks",
+        [
+            {"pid": life.pid, "tid": life.pid, "comm": life.comm, "uid": users[tuple_of(life)], "kind": "app"}
+            | {"valid_from_ns": life.begin * TICK_NS}
+            for life in listed
+        ],
+    )
+    times = ("valid_from_ns", "valid_to_ns")
+    table = pl.concat([tasks.with_columns(pl.col(name) * TICK_NS for name in times), listing])
+    importance = importance.with_columns(pl.col("ts_ns") * TICK_NS)
+    rows, truth = [], []
+    for number, at, later in pieces:
+        life = processes[number % len(processes)]
+        at = min(max(at, life.begin, 0), life.end - 1)
+        for via, queued in (("submitter", at), ("write_begin", at + later)):
+            rows.append(
+                {"owner_pid": life.pid, "owner_comm": life.comm, "owner_via": via, "queue_ns": queued * TICK_NS}
+            )
+            truth.append((life, via))
+    found = measures.with_uid(made.table("io", rows), table, importance).collect()["uid"].to_list()
+    for (life, via), uid in zip(truth, found, strict=True):
+        same = [other for other in processes if (other.pid, other.comm) == (life.pid, life.comm)]
+        if not has_creations and len(same) > 1:
+            continue  # nothing shows that the pid was reused
+        assert uid in {users[tuple_of(life)], None}
+        is_clear = has_creations and (via == "submitter" or len(same) == 1)
+        assert (uid is not None) == (life in listed) or not is_clear
+
+
+TICK_NS = 20_000_000
+"""Longer than the 10 ms by which a listing may date a start too early."""
+
+
+def tuple_of(life: Life) -> tuple[int, str, int]:
+    return life.pid, life.comm, life.begin
+
+
+@given(
     st.lists(
-        st.tuples(PIDS, st.sampled_from("ab"), st.none() | st.integers(0, 9), st.none() | st.integers(0, 3)), max_size=8
+        st.tuples(PIDS, st.sampled_from("ab"), st.none() | st.integers(0, 9), st.none() | st.integers(0, 3)),
+        max_size=8,
+        unique_by=lambda row: row[0],
     ),
     st.lists(st.tuples(st.none() | PIDS, st.none() | st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=8),
 )

@@ -23,8 +23,9 @@ import polars as pl
 
 from androstep_analysis import measures, native
 from androstep_analysis.capture import Capture
-from androstep_analysis.common import quantities, units
+from androstep_analysis.common import quantities, schema, units
 from androstep_analysis.datasets.export.batches import batches, major, minor
+from androstep_analysis.measures.owners import Processes
 from androstep_analysis.measures.tables import is_inferred
 
 _CLOCKS = {"boot": 6, "mono": 3}
@@ -43,16 +44,17 @@ def write(capture: Capture, file: BinaryIO) -> None:
     are moved to begin at 0. The arguments ``queue_ns``, ``issue_ns`` and ``complete_ns`` are as in the tables.
     """
     trace = _Trace(capture, file)
-    for requests, pieces in _together(capture):
+    for requests, pieces in _together(capture, trace.processes):
         trace.add_pieces(pieces)
         trace.add_requests(requests, pieces)
     trace.end()
 
 
-def _together(capture: Capture) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+def _together(capture: Capture, processes: Processes) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yield batches of requests with all their pieces. Both tables are sorted by request_id."""
-    pieces = batches(measures.counted(capture.io))
-    held = capture.io.collect_schema().to_frame()
+    owned = processes.of_owners(measures.counted(capture.io))
+    pieces = batches(owned)
+    held = owned.collect_schema().to_frame()
     for requests in batches(measures.counted(capture.requests)):
         last = requests["request_id"][-1]
         while held.is_empty() or held["request_id"][-1] <= last:
@@ -63,6 +65,15 @@ def _together(capture: Capture) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         cut = int(held["request_id"].search_sorted(last, "right"))
         yield requests, held[:cut]
         held = held[cut:]
+
+
+def _processes(capture: Capture) -> Processes:
+    """Return the processes of the capture, which distinguish owners whose pid was reused."""
+    tables = {
+        name: capture.tables[name].collect() if name in capture.tables else schema.empty(name)
+        for name in ("importance", "tasks")
+    }
+    return Processes(tables["importance"], tables["tasks"])
 
 
 class _Slices(ctypes.Structure):
@@ -103,6 +114,7 @@ class _Trace:
 
     def __init__(self, capture: Capture, file: BinaryIO) -> None:
         self._file = file
+        self.processes = _processes(capture)
         salt = int(capture.manifest.capture_id, 16)
         self._sequence = salt % ((1 << 31) - 1) + 1
         self._track = functools.partial(_library().trace_number, salt ^ _TRACKS_OF_THEIR_OWN)
@@ -151,24 +163,24 @@ class _Trace:
         )
         name = pl.coalesce("owner_package", "owner_comm")
         rows = rows.with_columns(owner_name=pl.when(pl.col("owner_pid").is_null()).then(name))
-        keys = ["owner_pid", "owner_comm", "is_filesystem", "owner_name", "label"]
+        keys = ["owner_pid", "process", "owner_comm", "is_filesystem", "owner_name", "label"]
         packages = pl.col("owner_package").drop_nulls().first()
         groups = rows.group_by(keys, maintain_order=True).agg(packages)
         numbers = [
-            self._piece_group(pid, comm, is_filesystem, name, label, package or comm)
-            for pid, comm, is_filesystem, name, label, package in groups.iter_rows()
+            self._piece_group(pid, process, comm, is_filesystem, name, label, package or comm)
+            for pid, process, comm, is_filesystem, name, label, package in groups.iter_rows()
         ]
         group = _numbered(rows, groups.select(keys), numbers)
         begin = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+        arguments = [name for name in io.columns if name != "process"]
         flows = np.arange(self._flows, self._flows + rows.height, dtype=np.uint64)
         self._flows += rows.height
-        self._slices(
-            rows, begin, group, flows, np.ones(rows.height, np.uint32), io.columns, category=1, flows_end=False
-        )
+        self._slices(rows, begin, group, flows, np.ones(rows.height, np.uint32), arguments, category=1, flows_end=False)
 
     def _piece_group(
         self,
         pid: int | None,
+        process: int | None,
         comm: str | None,
         is_filesystem: bool,
         name: str | None,
@@ -176,11 +188,11 @@ class _Trace:
         process_name: str | None,
     ) -> int:
         """Return the track group of a file below its owner: a process, a bare name, the filesystem, or unknown."""
-        called = name if pid is None else comm
-        key = (pid, is_filesystem and pid is None, called, label)
+        called = name if pid is None else self._distinct(process, comm)
+        key = (pid, process, is_filesystem and pid is None, called, label)
         if key not in self._groups:
             if pid is not None:
-                parent = self._process(pid, comm, process_name)
+                parent = self._process(pid, process, comm, process_name)
             elif is_filesystem:
                 parent = self._parents["filesystem"]
             else:
@@ -194,9 +206,9 @@ class _Trace:
             self._new_track(key, _bytes(2, name.encode()), self._parents["owners known by name"])
         return self._parents[key]
 
-    def _process(self, pid: int, comm: str | None, name: str | None) -> int:
+    def _process(self, pid: int, process: int | None, comm: str | None, name: str | None) -> int:
         """Return the track of a process. A later process with a reused pid gets a track of its own."""
-        key = ("process", pid, comm)
+        key = ("process", pid, process, self._distinct(process, comm))
         if key not in self._parents:
             first = ("process", pid)
             if first in self._parents:
@@ -205,6 +217,10 @@ class _Trace:
                 named = b"" if name is None else _bytes(6, name.encode())
                 self._parents[key] = self._new_track(first, _message(3, _number(1, pid) + named))
         return self._parents[key]
+
+    def _distinct(self, process: int | None, comm: str | None) -> str | None:
+        """Return the name if it distinguishes processes with one pid: their creations are unknown."""
+        return None if self.processes.has_creations and process is not None else comm
 
     def add_requests(self, requests: pl.DataFrame, io: pl.DataFrame) -> None:
         """Write slices of requests, on tracks by device, and the queue depth of each device."""

@@ -274,9 +274,10 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
     """Read the requests. `columns` is needed for files that match no preset; such files may have a header.
 
     The time of a row is the time of queueing. A row with a response time yields a completion, too. In a table with
-    response times, a row without one is issued at its time, so that it counts like the others (`measures.counted`). Times are rounded to
-    the nearest ns, since decimals of binary fractions are inexact (159273.83748699998). A request that is not aligned
-    to sectors counts as all sectors that it touches. `events` counts by operation, including completions.
+    response times, a row without one is issued at its time, so that it counts like the others (`measures.counted`).
+    Times are rounded to the nearest ns, since decimals of binary fractions are inexact (159273.83748699998). A request
+    that is not aligned to sectors counts as all sectors that it touches. `events` counts by operation, including
+    completions.
 
     The file records flags if at least one row has more letters than its operation, by itself or by `Columns`.
     """

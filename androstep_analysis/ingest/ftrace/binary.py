@@ -13,7 +13,7 @@ import re
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -136,8 +136,9 @@ def read(recording: Recording, spool: Spool, title: str) -> Staging:
     """
     events = formats(recording)
     counted = census(recording, events)
+    saved = pairs(recording.cmdlines)
     names = threads.versions(
-        counted.task_events, counted.seen, pairs(recording.cmdlines), threads.ended(tgids(recording.tgids))
+        counted.task_events, threads.until_saved(counted.seen, saved), saved, threads.ended(tgids(recording.tgids))
     )
     wanted = _wanted({number: event for number in counted.kinds if (event := events.get(number))})
     calls: tuple[Loss, ...] = ()
@@ -245,6 +246,7 @@ def _library() -> ctypes.CDLL:
         ("ftrace_totals", ctypes.POINTER(CTotals), (pointer,)),
         ("ftrace_counts", ctypes.POINTER(ctypes.c_uint64), (pointer,)),
         ("ftrace_threads", size, (pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))),
+        ("ftrace_last_seen", None, (pointer, pointer, pointer)),
         ("ftrace_gaps", size, (pointer, ctypes.POINTER(ctypes.POINTER(number)))),
         ("ftrace_span", None, (pointer, ctypes.POINTER(number), ctypes.POINTER(number))),
         ("ftrace_run", number, (pointer,)),
@@ -412,7 +414,7 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
         first, last = ctypes.c_int64(), ctypes.c_int64()
         library.ftrace_span(handle, ctypes.byref(first), ctypes.byref(last))
         counted.first_ns, counted.last_ns = first.value, last.value
-    counted.task_events, counted.seen = _task_events(np.concatenate(parts), names, _tids(handle))
+    counted.task_events, counted.seen = _task_events(np.concatenate(parts), names, _last_seen(handle))
     return counted
 
 
@@ -439,15 +441,19 @@ def _gaps(handle: int) -> tuple[Span, ...]:
     return losses.merged(((begin, end) for begin, end in rows), _MOST_SPANS)
 
 
-def _tids(handle: int) -> list[int]:
-    """Return all thread ids, sorted."""
-    tids = ctypes.POINTER(ctypes.c_int32)()
+def _last_seen(handle: int) -> pl.DataFrame:
+    """Return all threads, sorted, with the index of the name under which each was last seen, and the time."""
+    tids, names, ts_ns = (ctypes.POINTER(kind)() for kind in (ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64))
     count = _library().ftrace_threads(handle, ctypes.byref(tids))
-    return sorted(np.ctypeslib.as_array(tids, (count,)).tolist()) if count else []
+    _library().ftrace_last_seen(handle, ctypes.byref(names), ctypes.byref(ts_ns))
+    columns = {"tid": tids, "name": names, "ts_ns": ts_ns}
+    arrays = {name: np.ctypeslib.as_array(values, (count,)).copy() for name, values in columns.items() if count}
+    empty = pl.DataFrame(schema={"tid": pl.Int32, "name": pl.UInt32, "ts_ns": pl.Int64})
+    return native.frame(arrays).sort("tid") if count else empty
 
 
 def _task_events(
-    rows: npt.NDArray[np.void], names: native.Strings, tids: Sequence[int]
+    rows: npt.NDArray[np.void], names: native.Strings, last_seen: pl.DataFrame
 ) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """Return the task events, and the names in other events together with all threads."""
     texts = pl.Series("text", names.array(), pl.String)
@@ -465,10 +471,10 @@ def _task_events(
     common = {"order": "common_order", "ts_ns": "common_ts_ns", "tid": "common_pid"}
     events = {event: frame(kind, {**common, **_TASK_FIELDS[event]}) for event, kind in _TASK_EVENTS.items()}
     seen = frame(_OTHER_EVENT, {"ts_ns": "ts_ns", "order": "order", "tid": "tid", "name": "comm"})
-    all_threads = pl.DataFrame({"tid": tids}, schema={"tid": pl.Int32})
-    return {event: rows for event, rows in events.items() if rows.height}, pl.concat(
-        [seen, all_threads], how="diagonal"
-    )
+    last = last_seen.filter(pl.col("name") < len(texts))
+    last = last.select("ts_ns", "tid", comm=texts.gather(last["name"]), order=pl.lit(rows.size, pl.Int64))
+    named = {event: rows for event, rows in events.items() if rows.height}
+    return named, pl.concat([seen, last, last_seen.select("tid")], how="diagonal")
 
 
 # --- second pass: tables -----------------------------------------------------------------------------------------

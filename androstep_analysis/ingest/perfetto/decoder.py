@@ -124,6 +124,7 @@ def _library() -> ctypes.CDLL:
         ("perfetto_counted", text, (handle, number, ctypes.POINTER(ctypes.c_uint64))),
         ("perfetto_packets", ctypes.POINTER(ctypes.c_uint64), (handle,)),
         ("perfetto_totals", ctypes.POINTER(Totals), (handle,)),
+        ("perfetto_last_seen", None, (handle,)),
         ("perfetto_tasks", handle, (handle, ctypes.POINTER(size))),
     )
 
@@ -348,6 +349,8 @@ class Decoder:
 
     def tasks(self) -> pl.DataFrame:
         """Return the rows about names of threads: ts_ns, order, flags, tid (running), thread, comm, old_comm, step."""
+        _library().perfetto_last_seen(self._handle)
+        self._gather_tasks()
         rows = np.concatenate(self._tasks) if self._tasks else np.zeros(0, _TASK)
         texts = pl.Series(self.strings.array().cast(pa.large_string()), dtype=pl.String)
         frame = native.frame({name: rows[name] for name in _TASK.names or () if name != "unused"})

@@ -301,6 +301,7 @@ def _tasks(names: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:
     table = threads.table(names)
     if attributes.is_empty():
         return table
+    names = names.filter(~pl.col("is_between"))
     read = threads.in_lifetimes(attributes, names, "pid")
     last = [pl.col(name).drop_nulls().last() for name in ("cmdline", "uid", "package")]
     of_process = read.group_by("pid", "lifetime", maintain_order=True).agg(last)

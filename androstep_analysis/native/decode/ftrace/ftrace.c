@@ -198,6 +198,14 @@ API const uint64_t *ftrace_counts(const struct ftrace *ftrace)
     return ftrace->counts;
 }
 
+// Returns the last name that was seen of each thread of ftrace_threads (NO_STRING: none, or a task event came later), and
+// when.
+API void ftrace_last_seen(const struct ftrace *ftrace, const uint32_t **names, const int64_t **ts_ns)
+{
+    *names = ftrace->threads.names;
+    *ts_ns = ftrace->threads.named_ns;
+}
+
 API size_t ftrace_threads(const struct ftrace *ftrace, const int32_t **tids)
 {
     *tids = ftrace->threads.tids;
@@ -354,16 +362,29 @@ static bool collect_names(struct ftrace *ftrace, const struct stream *stream, co
     struct task_event event = {
         .ts_ns = stream->ts_ns, .order = ftrace->order, .tid = stream->tid, .kind = program->kind};
     uint32_t *names = ftrace->threads.names;
+    int64_t *named_ns = ftrace->threads.named_ns;
     uint64_t subject = 0;
     uint32_t thread = stream->thread;
 
-    if (list->count == list->capacity)
+    if (list->capacity - list->count < 2)
         return false;
     event.name = task_name(ftrace, stream, &program->name);
     if (program->kind == TASK_EVENT_NONE) {
-        if (event.name == NO_STRING || thread == NO_THREAD || names[thread] == event.name)
+        if (event.name == NO_STRING || thread == NO_THREAD)
+            return true;
+        if (names[thread] == event.name) {
+            named_ns[thread] = event.ts_ns;
             return true; // the name is already recorded
+        }
+        if (names[thread] != NO_STRING) {
+            struct task_event last = event;
+
+            last.name = names[thread];
+            last.ts_ns = named_ns[thread];
+            list->rows[list->count++] = last;
+        }
         names[thread] = event.name;
+        named_ns[thread] = event.ts_ns;
     } else {
         if (!field_unsigned(&stream->record, &program->subject, big, &subject))
             subject = 0;

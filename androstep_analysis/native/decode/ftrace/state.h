@@ -214,10 +214,11 @@ void row_fill(const struct code *code, const struct program *program, const stru
 
 // --- threads (threads.c) -------------------------------------------------------------------------------------
 
-// Thread ids, each once, with the last name recorded for each. All zeros is empty.
+// Thread ids, each once, with the last name recorded for each and the time when it was last seen. All zeros is empty.
 struct threads {
     int32_t *tids;
     uint32_t *names;
+    int64_t *named_ns;
     size_t count;
     size_t capacity;
     struct map indices; // index plus one, by tid

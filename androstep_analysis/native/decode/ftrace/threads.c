@@ -9,6 +9,7 @@ void threads_free(struct threads *threads)
 {
     free(threads->tids);
     free(threads->names);
+    free(threads->named_ns);
     map_free(&threads->indices);
 }
 
@@ -19,9 +20,10 @@ uint32_t threads_find(const struct threads *threads, int32_t tid)
 
 static bool grow(struct threads *threads)
 {
-    size_t capacity = threads->capacity, same = capacity;
+    size_t capacity = threads->capacity, same = capacity, also = capacity;
     int32_t *tids = array_grow(threads->tids, &capacity, sizeof(*tids));
     uint32_t *names;
+    int64_t *named_ns;
 
     if (!tids)
         return false;
@@ -30,6 +32,10 @@ static bool grow(struct threads *threads)
     if (!names)
         return false;
     threads->names = names;
+    named_ns = array_grow(threads->named_ns, &also, sizeof(*named_ns));
+    if (!named_ns)
+        return false;
+    threads->named_ns = named_ns;
     threads->capacity = capacity;
     return true;
 }

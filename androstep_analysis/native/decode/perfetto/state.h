@@ -162,6 +162,9 @@ struct sequence {
 };
 
 struct thread {
+    int64_t first_ns; // first run: when the last name was first and last seen
+    int64_t last_ns;
+    int32_t tid;
     uint32_t comm;  // first run: the last name
     uint32_t first; // second run: the first of its versions
     uint32_t count;

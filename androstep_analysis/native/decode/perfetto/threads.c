@@ -24,7 +24,7 @@ static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_ne
     slot = map_add(&trace->thread_of, 0, (uint32_t)tid);
     if (!slot)
         return NULL;
-    trace->threads[trace->nr_threads] = (struct thread){.comm = NO_STRING};
+    trace->threads[trace->nr_threads] = (struct thread){.tid = tid, .comm = NO_STRING};
     *slot = ++trace->nr_threads;
     return &trace->threads[trace->nr_threads - 1];
 }
@@ -46,33 +46,66 @@ static struct task_row *task_row(struct perfetto *trace, int64_t ts_ns, enum tas
     return row;
 }
 
-void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm)
+static void append_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm)
 {
-    struct thread *thread;
-    struct task_row *row;
-    bool is_new;
+    struct task_row *row = task_row(trace, ts_ns, TASK_SEEN);
 
-    if (trace->is_named)
-        return;
-    thread = thread_of(trace, tid, &is_new);
-    if (!thread || (!is_new && (comm == NO_STRING || thread->comm == comm)))
-        return;
-    thread->comm = comm;
-    row = task_row(trace, ts_ns, TASK_SEEN);
     if (!row)
         return;
     row->tid = row->thread = tid;
     row->comm = comm;
 }
 
-// Sets the last known name of a thread; NO_STRING: unknown.
-static void thread_changed(struct perfetto *trace, int32_t tid, uint32_t comm)
+// Appends when the last name was last seen.
+static void append_last(struct perfetto *trace, struct thread *thread)
+{
+    if (thread->comm != NO_STRING && thread->last_ns != thread->first_ns)
+        append_seen(trace, thread->last_ns, thread->tid, thread->comm);
+    thread->first_ns = thread->last_ns;
+}
+
+// Appends when each thread was last seen, after the last packet.
+API void perfetto_last_seen(struct perfetto *trace)
+{
+    for (size_t thread = 0; thread < trace->nr_threads; thread++)
+        append_last(trace, &trace->threads[thread]);
+}
+
+void thread_seen(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm)
+{
+    struct thread *thread;
+    bool is_new;
+
+    if (trace->is_named)
+        return;
+    thread = thread_of(trace, tid, &is_new);
+    if (!thread || (!is_new && comm == NO_STRING))
+        return;
+    // Bundles are read CPU by CPU, so that times go back.
+    if (!is_new && thread->comm == comm && ts_ns >= thread->first_ns) {
+        if (ts_ns > thread->last_ns)
+            thread->last_ns = ts_ns;
+        return;
+    }
+    if (thread->comm != comm)
+        append_last(trace, thread);
+    append_seen(trace, ts_ns, tid, comm);
+    if (thread->comm != comm || is_new)
+        thread->last_ns = ts_ns;
+    thread->comm = comm;
+    thread->first_ns = ts_ns;
+}
+
+// Sets the name of a thread from a time on; NO_STRING: unknown.
+static void thread_changed(struct perfetto *trace, int64_t ts_ns, int32_t tid, uint32_t comm)
 {
     bool is_new;
     struct thread *thread = thread_of(trace, tid, &is_new);
 
-    if (thread)
-        thread->comm = comm;
+    if (!thread)
+        return;
+    thread->comm = comm;
+    thread->first_ns = thread->last_ns = ts_ns;
 }
 
 // Sets the names of all threads, sorted by thread and time, and begins the second run.
@@ -142,5 +175,5 @@ void append_task(struct perfetto *trace, enum target target, int64_t ts_ns, int3
     row->flags = has_number(trace, SLOT_flags) ? trace->values[SLOT_flags].number : 0;
     row->comm = text_number(trace, target == RENAME ? SLOT_new_comm : target == EXEC ? SLOT_filename : SLOT_comm);
     row->old_comm = text_number(trace, SLOT_old_comm);
-    thread_changed(trace, thread, target == RENAME ? row->comm : NO_STRING);
+    thread_changed(trace, ts_ns, thread, target == RENAME ? row->comm : NO_STRING);
 }
