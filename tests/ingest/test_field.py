@@ -555,6 +555,17 @@ def test_no_dates(tmp_path: Path) -> None:
     assert len(rows(capture, "queue_ns")) == 1
 
 
+@pytest.mark.parametrize("header", ["", "time,op,offset,size\n", "# a comment\n", "# time\nµs;op;offset;size\n"])
+@pytest.mark.parametrize("first", ["-1,R,0,4096", "1,rd,0,4096", "1,R,0x10,4096", "1,R,4K,4096", '"1",R,"1,024",4096'])
+def test_a_first_row_that_cannot_be_read_is_no_header(first: str, header: str, tmp_path: Path) -> None:
+    """Names of columns contain no number in a cell of its own. A comment is neither a header nor a row."""
+    path = tmp_path / "own.csv"
+    path.write_text(f"{header}{first}\n2,R,0,4096\n# end\n")
+    with pytest.warns(androstep.LossWarning, match="1 line cannot be read"):
+        capture = androstep.open(path, csv_columns="time:us,op,offset:B,size:B")
+    assert rows(capture, "queue_ns") == [(2000,)]
+
+
 @pytest.mark.filterwarnings("ignore:.*durations are negative")
 def test_durations_that_are_none(tmp_path: Path) -> None:
     """A negative or empty duration leaves the other time alone, and no duration is ever negative."""

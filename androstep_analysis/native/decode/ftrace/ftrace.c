@@ -198,8 +198,8 @@ API const uint64_t *ftrace_counts(const struct ftrace *ftrace)
     return ftrace->counts;
 }
 
-// Returns the last name that was seen of each thread of ftrace_threads (NO_STRING: none, or a task event came later), and
-// when.
+// Returns the last name that was seen of each thread of ftrace_threads, and when. NO_STRING: none, or a task event came
+// later.
 API void ftrace_last_seen(const struct ftrace *ftrace, const uint32_t **names, const int64_t **ts_ns)
 {
     *names = ftrace->threads.names;

@@ -602,12 +602,34 @@ static bool read_row(struct block_csv *csv, struct text line)
     return true;
 }
 
+// Checks for names of columns: no cell is a number.
+static bool is_header(const struct block_csv *csv, struct text line)
+{
+    for (;;) {
+        const uint8_t *end = memchr(line.at, csv->separator, text_length(line));
+        struct text cell = bare((struct text){line.at, end ? end : line.end});
+
+        take_byte(&cell, '-');
+        if (at_digit(&cell))
+            return false;
+        if (!end)
+            return true;
+        line.at = end + 1;
+    }
+}
+
 static void read_line(struct reader *reader, struct text line)
 {
     struct block_csv *csv = (struct block_csv *)reader;
     uint8_t header = csv->header;
 
+    if (is_blank(line))
+        return;
     csv->header = HEADER_NONE;
-    if (header != HEADER_ONE && !is_blank(line) && !read_row(csv, line) && header != HEADER_MAYBE)
+    if (header == HEADER_ONE || read_row(csv, line))
+        return;
+    if (at_byte(&line, '#')) // a comment
+        csv->header = header;
+    else if (header == HEADER_NONE || !is_header(csv, line))
         refuse(&reader->totals.refused[REFUSED_LINE], line);
 }
