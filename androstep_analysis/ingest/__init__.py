@@ -47,7 +47,7 @@ from androstep_analysis.ingest.perfetto import trace as perfetto
 from androstep_analysis.ingest.source import Source, head, load, opened
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.ingest.syscalls import iolog, ioshark, mobigen, slower, strace
+from androstep_analysis.ingest.syscalls import io_tracer, iolog, ioshark, mobigen, perf_trace, slower, strace
 
 __all__ = ["FORMATS", "Format", "Loss", "Source", "Spool", "Staging", "load", "read"]
 
@@ -71,6 +71,8 @@ FORMATS: tuple[Format, ...] = (
     _CSV,
     Format("biosnoop list", biosnoop.sniff, biosnoop.read, tables=_BLOCK),
     Format("ext4slower list", slower.sniff, slower.read, tables=_CALLS),
+    Format("io-tracer calls", io_tracer.sniff, io_tracer.read, tables=_CALLS),
+    Format("perf trace output", perf_trace.sniff, perf_trace.read, tables=_CALLS),
     Format("MOST .po", most.sniff, most.read, tables=_BLOCK),
     Format("blkparse text", blkparse.sniff, blkparse.read, tables=_BLOCK),
     Format("ftrace text", ftrace_text.sniff, ftrace_text.read),

@@ -32,7 +32,7 @@ _LINES: tuple[tuple[str, str], ...] = (
     (r'"Time of Day","Process Name","PID",', f"a table of Process Monitor for Windows, {_CALLS}"),
     (
         r" *\d+\.\d{3} (?:\([^)\n]*\): )?\S[^(\n]*/\d+ +\S+\(",
-        "output of perf trace, which is not read; record with perf record and open the output of perf script",
+        "output of perf trace without system calls; record with perf record and open the output of perf script",
     ),
     (
         r".{1,40}-\d+ +(?:\([ \d-]*\) +)?\[\d{3,}\] +(?:\S{4,6} +)?\d+: \w+:",

@@ -45,7 +45,6 @@ TOOLS = {
     "10:00:00.123456 bash(1234): RO /etc/passwd": "output of fatrace",
     "PID    COMM               FD ERR PATH": "output of opensnoop",
     '     0.000 :0/0 block:block_rq_issue(dev: 8388608, sector: 8, rwbs: "WS", comm: "a")': "output of perf trace",
-    "     0.020 ( 0.002 ms): cat/1234 read(fd: 3, buf: 0x7ff, count: 832) = 832": "output of perf trace",
     "      dd-7     [000] d..1.     12345: block_rq_issue: 8,16 WS 4096 () 8 + 8 [dd]": "ftrace text with a clock",
     "8,0 Q WS 2048 + 8 0.000000001": "events of blktrace in another format",
     "108.544112927 I 15926+8": "events of blktrace in another format",

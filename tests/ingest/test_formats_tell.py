@@ -27,7 +27,10 @@ TOLD = {
 }
 """Whether each format records issue, completion, sync, and the remaining flags."""
 
-WITHOUT_REQUESTS = {"ioshark workload", "MobiGen script", "strace log", "ext4slower list", "procmon samples"}
+WITHOUT_REQUESTS = {
+    *("ioshark workload", "MobiGen script", "strace log", "ext4slower list", "procmon samples"),
+    *("perf trace output", "io-tracer calls"),
+}
 
 EXAMPLES: dict[str, str | Path] = {
     "trace.dat": ROOT / "datasets/demo/raw/trace.dat.zst",
