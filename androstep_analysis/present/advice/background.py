@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from androstep_analysis.fs import tracepoints
-from androstep_analysis.measures.owners import states, with_latest
+from androstep_analysis.measures.owners import Processes, states, with_latest
 from androstep_analysis.present.advice.evidence import Evidence, owners, span
 from androstep_analysis.present.advice.findings import findings
 
@@ -21,13 +21,21 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     Delayed writeback of data that an app modified in the foreground does not count. The time of a piece is the owner's
     last write to the file. If that was not recorded, it is the queue time of a synchronous request.
     """
-    since = _since(evidence)
+    processes = Processes(*(evidence.tables[name].collect() for name in ("importance", "tasks")))
+    since = _since(evidence, processes)
     # The filesystem writes shared metadata for several processes, so its time says nothing about one app.
     is_data = pl.col("block_type").cast(pl.String).is_in(["data", "unknown"]) & (pl.col("owner_via") != "handle")
     of_apps = pl.col("owner_pid").is_in(since["owner_pid"].implode())
     written = _written(evidence, evidence.pieces("write").filter(is_data, of_apps, pl.col("bytes") > 0).collect())
+    # The owner had its pid when it wrote the data.
+    numbered = processes.numbered(written.rename({"owner_pid": "pid", "written_ns": "begin_ns"}).drop_nulls("begin_ns"))
     with_state = with_latest(
-        written.lazy(), since, "background_ns", ["owner_pid"], evidence.lost_states, pl.col("written_ns")
+        numbered.rename({"pid": "owner_pid", "begin_ns": "written_ns"}).lazy(),
+        since,
+        "background_ns",
+        ["owner_pid", "process"],
+        evidence.lost_states,
+        pl.col("written_ns"),
     )
     in_background = (
         with_state.filter(pl.col("written_ns") - pl.col("background_ns") >= limits["after"] * 1e9)
@@ -50,12 +58,12 @@ def background(evidence: Evidence, limits: Mapping[str, float]) -> pl.DataFrame:
     return findings(found.with_columns(value=pl.col("bytes") / pl.col("whole"), saved_times=pl.col("times") - 1))
 
 
-def _since(evidence: Evidence) -> pl.DataFrame:
+def _since(evidence: Evidence, processes: Processes) -> pl.DataFrame:
     """Return since when each process is in the background (background_ns, null in the foreground), from since_ns on."""
-    run = pl.col("state").rle_id().over("pid")
-    changes = states(evidence.tables["importance"]).with_columns(run=run)
-    begin = pl.when(pl.col("state") == "background").then(pl.col("ts_ns").first().over("pid", "run"))
-    return changes.select(owner_pid="pid", since_ns="ts_ns", background_ns=begin)
+    changes = processes.numbered(states(evidence.tables["importance"]).rename({"ts_ns": "begin_ns"}))
+    changes = changes.with_columns(run=pl.col("state").rle_id().over("pid", "process"))
+    begin = pl.when(pl.col("state") == "background").then(pl.col("begin_ns").first().over("pid", "process", "run"))
+    return changes.select("process", owner_pid="pid", since_ns="begin_ns", background_ns=begin)
 
 
 def _written(evidence: Evidence, pieces: pl.DataFrame) -> pl.DataFrame:
