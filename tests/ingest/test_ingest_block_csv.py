@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import tempfile
+from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import corpus, readers
 
+import androstep_analysis as androstep
 from androstep_analysis import ingest, units
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest.block import csv
@@ -327,3 +329,35 @@ def test_words_are_letters_by_the_same_rule_in_c_and_python(words: list[str]) ->
         rows, losses = columns(Path(directory), "time:ns,op,offset:sectors,size:sectors", text)
     assert [row[-1] for row in rows] == [word if RWBS.fullmatch(word) else None for word in words]
     assert losses == {}
+
+
+# --- a row is a request ------------------------------------------------------------------------------------------
+
+ROW_OF_A_REQUEST = st.tuples(
+    st.integers(0, 20), st.sampled_from("RW"), st.integers(0, 3), st.integers(1, 3), st.none() | st.integers(0, 20)
+)
+
+
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
+@pytest.mark.parametrize("columns", ["time:us", "done:us", "time:us,wait:us", "tid,time:us"])
+@given(rows=st.lists(ROW_OF_A_REQUEST, min_size=1, max_size=8))
+def test_each_row_is_a_request_with_its_own_times(
+    columns: str, rows: list[tuple[int, str, int, int, int | None]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Rows may be at the same sectors at the same time, in any order."""
+    path = tmp_path_factory.mktemp("rows") / "own.csv"
+    expected = []
+    with path.open("w") as file:
+        for at, op, sector, length, took in rows:
+            start, end = 100 + at, None if took is None else 100 + at + took
+            time = start
+            if columns == "done:us":
+                start, end = (None if took is None else 100 + at - took), 100 + at
+                time = 100 + at
+            first = {"time:us,wait:us": f"{time},5", "tid,time:us": f"7,{time}"}.get(columns, str(time))
+            file.write(f"{first},{op},{sector * 512},{length * 512},{'' if took is None else took}\n")
+            expected.append(({"R": "read", "W": "write"}[op], sector, length, start, end))
+    capture = androstep.open(path, csv_columns=f"{columns},op,offset:B,size:B,response:us")
+    times = [pl.coalesce("issue_ns", "queue_ns") // 1000, pl.col("complete_ns") // 1000]
+    found = capture.requests.select(pl.col("op").cast(pl.String), "sector", "nr_sectors", *times).collect().rows()
+    assert Counter(found) == Counter(expected)

@@ -44,15 +44,18 @@ static bool get_start(void *context, struct span part)
 }
 
 // Rule bio_choice: the bio that the request has the previous sector of, then one of the issuing thread, then the
-// latest.
-static int choice_rank(const struct bio *bio, const struct bio *before, int32_t tid)
+// latest. Rule same_row: none of another row.
+static int choice_rank(const struct bio *bio, const struct bio *before, int32_t tid, int64_t row)
 {
+    if (are_other_rows(bio->queued.stamp.row, row))
+        return -1;
     if (bio == before)
         return 2;
     return tid != NO_INT32 && bio->queued.tid == tid;
 }
 
-struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *before, int32_t tid, int64_t *end)
+struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *before, int32_t tid, int64_t row,
+                         int64_t *end)
 {
     struct spans *chosen = NULL;
     int64_t limit = *end;
@@ -68,7 +71,7 @@ struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *bef
             *end = change;
         if (!span)
             continue;
-        int rank = choice_rank((const struct bio *)(uintptr_t)span->value, before, tid);
+        int rank = choice_rank((const struct bio *)(uintptr_t)span->value, before, tid, row);
         if (rank > best) {
             best = rank;
             chosen = &layers[layer];
@@ -117,7 +120,8 @@ static bool is_remainder(const struct bio *bio, const struct bio *whole)
 {
     int64_t end = bio->sector + bio->nr_sectors;
 
-    if (!whole || bio->queued.tid == NO_INT32 || whole->queued.tid != bio->queued.tid)
+    if (!whole || bio->queued.tid == NO_INT32 || whole->queued.tid != bio->queued.tid ||
+        are_other_rows(bio->queued.stamp.row, whole->queued.stamp.row))
         return false;
     return whole->sector < bio->sector && whole->sector + whole->nr_sectors == end;
 }
@@ -130,7 +134,7 @@ static bool remove_end(struct linker *linker, struct spans *layers, const struct
         const struct span *found;
 
         end = span.end;
-        layer = bio_choose(layers, at, whole, NO_INT32, &end);
+        layer = bio_choose(layers, at, whole, NO_INT32, NO_INT64, &end);
         found = layer ? spans_at(layer, at) : NULL;
         if (found && (const struct bio *)(uintptr_t)found->value == whole &&
             !spans_take(layer, at, end, stop_waiting, linker))

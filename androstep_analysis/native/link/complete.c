@@ -36,6 +36,8 @@ static struct request *best_in_flight(const struct linker *linker, const struct 
          request = request->next, depth++) {
         int rank = 2 * (int)fit_of(request, event) + is_alike(request, event);
 
+        if (are_other_rows(request->row, event->stamp.row))
+            continue;
         if (rank > best_rank) {
             best_rank = rank;
             best = request;
@@ -102,6 +104,7 @@ static void complete_unissued(struct linker *linker, const struct event *event)
     if (!request)
         return;
     request->kind = event->kind;
+    request->row = event->stamp.row;
     request->complete = event->stamp;
     request->error = event->error;
     request->origin = origin_of(linker, event->device->dev, event->sector);
@@ -226,10 +229,10 @@ void on_complete(struct linker *linker, struct event *event)
     if (event->kind == KIND_EMPTY && !event->ends_sequence)
         return; // rule no_data
     request = best_in_flight(linker, event, &fit);
-    remainder = best_remainder(linker, event);
+    remainder = event->stamp.row == NO_INT64 ? best_remainder(linker, event) : NULL;
     if (fit == FITS && !(finishes(remainder, event) && is_issued_later(remainder, request)))
         remainder = NULL;
-    if (event->kind == KIND_SECTORS && !remainder && fit < FITS_REQUEUED)
+    if (event->kind == KIND_SECTORS && !remainder && fit < FITS_REQUEUED && event->stamp.row == NO_INT64)
         reissued = reissued_take(linker, event); // rule two_completions
     if (reissued)
         finish(linker, reissued, event);

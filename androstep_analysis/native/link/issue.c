@@ -65,6 +65,7 @@ static void issue_new(struct linker *linker, const struct event *event)
     if (!request)
         return;
     request->kind = event->kind;
+    request->row = event->stamp.row;
     request->issue = event->stamp;
     request->is_latest = true;
     if (event->kind == KIND_SECTORS) {
@@ -87,6 +88,10 @@ void on_issue(struct linker *linker, const struct event *event)
 
     if (event->kind == KIND_EMPTY)
         return; // rule no_data
+    if (event->stamp.row != NO_INT64) {
+        issue_new(linker, event); // rule same_row
+        return;
+    }
     if (event->kind == KIND_SECTORS)
         reissued_forget(linker, event); // no further completion belongs to them
     remainder = remainder_issued(linker, event);

@@ -137,6 +137,7 @@ static bool read_event(struct linker *linker, const struct block_events *events,
     *event = (struct event){
         .stamp = {.index = linker->events,
                   .ts_ns = events->ts_ns[row],
+                  .row = events->old_dev[row] == NO_UINT32 ? events->old_sector[row] : NO_INT64,
                   .cpu = events->cpu[row],
                   .rwbs = string_at(linker, &events->rwbs, row),
                   .path = string_at(linker, &events->path, row),
@@ -188,6 +189,7 @@ static void on_queue(struct linker *linker, const struct event *event)
     if (!request)
         return;
     request->kind = event->kind;
+    request->row = event->stamp.row;
     request->first = submission_of(linker, event);
     request->is_latest = true;
     if (event->device->flags & DEVICE_HAS_COMPLETIONS)

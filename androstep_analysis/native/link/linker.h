@@ -41,6 +41,7 @@ enum { OUTPUT_DELAY = 1 << 10 };
 struct stamp {
     uint64_t index; // in order of time
     int64_t ts_ns;
+    int64_t row; // of a list of requests, which all events of the request have; NO_INT64 for other formats
     int32_t cpu;
     uint32_t rwbs;
     uint32_t path;
@@ -64,7 +65,7 @@ struct submission {
 };
 
 static const struct submission no_submission = {
-    .stamp.index = NO_EVENT, .tid = NO_INT32, .pid = NO_INT32, .comm = NO_STRING};
+    .stamp.index = NO_EVENT, .stamp.row = NO_INT64, .tid = NO_INT32, .pid = NO_INT32, .comm = NO_STRING};
 
 struct device {
     struct device *next;
@@ -123,6 +124,7 @@ struct request {
     struct submission first;
     struct segment *segments;
     struct segment *last_segment;
+    int64_t row; // as in struct stamp
     int64_t sector;
     int64_t nr_sectors;
     int64_t done; // completed sectors
@@ -194,6 +196,12 @@ struct event {
     bool ends_sequence; // rule flush_sequence
 };
 
+// Rule same_row. Return whether events of two rows are of different requests.
+static inline bool are_other_rows(int64_t row, int64_t other)
+{
+    return row != NO_INT64 && other != NO_INT64 && row != other;
+}
+
 static inline struct meaning meaning_of(const struct linker *linker, uint32_t rwbs)
 {
     return rwbs < linker->nr_meanings ? linker->meanings[rwbs] : (struct meaning){OP_OTHER, 0};
@@ -225,9 +233,10 @@ void bio_queue(struct linker *linker, const struct event *event);
 // Return the last bio queued for the sector that still waits there, or NULL.
 const struct bio *bio_at(const struct device *device, uint8_t op, int64_t sector);
 
-// Choose the bio that a request takes from sector `at` on (rule bio_choice). Returns its layer, or NULL, and sets the
-// end of the range to which the choice applies.
-struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *before, int32_t tid, int64_t *end);
+// Choose the bio that a request takes from sector `at` on (rules bio_choice and same_row). Returns its layer, or NULL,
+// and sets the end of the range to which the choice applies.
+struct spans *bio_choose(struct spans *layers, int64_t at, const struct bio *before, int32_t tid, int64_t row,
+                         int64_t *end);
 
 // Make a request without issue of a bio that no request took.
 void bio_strand(struct linker *linker, struct bio *bio);

@@ -35,6 +35,7 @@ struct request *request_new(struct linker *linker, struct device *device, uint8_
         .issue.index = NO_EVENT,
         .complete.index = NO_EVENT,
         .first = no_submission,
+        .row = NO_INT64,
         .sector = NO_INT64,
         .insert_ns = NO_INT64,
         .error = NO_INT32,

@@ -101,7 +101,7 @@ static bool take_chosen(struct taking *taking, struct spans *layers, int64_t lim
         struct spans *layer;
 
         end = limit;
-        layer = bio_choose(layers, at, taking->at == at && last ? last->bio : NULL, tid, &end);
+        layer = bio_choose(layers, at, taking->at == at && last ? last->bio : NULL, tid, taking->request->row, &end);
         if (layer && !spans_take(layer, at, end, take, taking))
             return false;
     }
@@ -114,8 +114,8 @@ static void take_bios(struct linker *linker, struct request *request, int64_t st
     int64_t end = request->sector + request->nr_sectors;
     struct spans *layers = request->device->waiting[request->op];
     struct taking taking = {linker, request, start};
-    bool is_done =
-        is_single(layers) ? spans_take(&layers[0], start, end, take, &taking) : take_chosen(&taking, layers, end, tid);
+    bool is_done = is_single(layers) && request->row == NO_INT64 ? spans_take(&layers[0], start, end, take, &taking)
+                                                                 : take_chosen(&taking, layers, end, tid);
 
     if (!is_done)
         linker->is_out_of_memory = true;

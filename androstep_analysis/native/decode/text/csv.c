@@ -84,7 +84,7 @@ struct request {
     bool is_answered; // the operation is not empty, so the response time is valid
     bool has_offset;  // false only for an empty flush
     uint64_t dev, major, minor, host;
-    int64_t ts_ns, done_ns, response_ns, wait_ns, tid, pid, cpu;
+    int64_t row, ts_ns, done_ns, response_ns, wait_ns, tid, pid, cpu;
     uint64_t offset, size, offset_unit, size_unit;
 };
 
@@ -481,6 +481,7 @@ static void append_request(struct reader *reader, const struct request *request,
         put_uint32(table, BLOCK_DEV, row, (uint32_t)dev);
     put_int64(table, BLOCK_SECTOR, row, sector);
     put_int64(table, BLOCK_NR_SECTORS, row, nr_sectors);
+    put_int64(table, BLOCK_OLD_SECTOR, row, request->row);
     if (text_length(request->rwbs))
         put_cached(reader, BLOCK_RWBS, row, request->rwbs);
     if (action == ACTION_COMPLETE && request->ts_ns != NO_INT64)
@@ -575,6 +576,7 @@ static bool read_row(struct block_csv *csv, struct text line)
 
     request.ts_ns = request.done_ns = request.response_ns = request.wait_ns = NO_INT64;
     request.tid = request.pid = request.cpu = NO_INT64;
+    request.row = (int64_t)reader->totals.events;
     request.offset_unit = request.size_unit = SECTOR_BYTES;
     if (!take_request(csv, line, &request) || !sectors_of(&request, &sector, &nr_sectors, &is_rounded))
         return false;
