@@ -328,6 +328,17 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
 
 
+@pytest.mark.filterwarnings("ignore:.*names of disks")
+def test_columns_that_are_separated_by_tabs(tmp_path: Path) -> None:
+    cells = [line.split() for line in LISTS["bcc"].replace("my proc a", "my_proc").splitlines()]
+    plain, tabs = (
+        made(tmp_path, "".join(f"{mark.join(line)}\n" for line in cells), name)
+        for mark, name in ((" ", "plain.txt"), ("\t", "tabs.txt"))
+    )
+    assert tabs.requests.collect().equals(plain.requests.collect()) and len(rows(tabs, "op")) == 2
+    assert [loss["kind"] for loss in tabs.about["losses"]] == ["numbered"]
+
+
 @pytest.mark.parametrize("name", ["?", " "])
 @pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_a_process_that_a_tool_did_not_see_has_no_name(name: str, tmp_path: Path) -> None:

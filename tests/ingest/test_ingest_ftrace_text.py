@@ -482,3 +482,11 @@ def test_other_reports_of_trace_cmd_are_read(tmp_path: Path, head: str, time: st
     """``trace-cmd report -t`` prints nanoseconds, ``-F`` only leaves events out."""
     (tmp_path / "trace.txt").write_text(f"{head}             app-1234  [000] {time}: {EVENT}\n")
     assert ingest.read(tmp_path / "trace.txt").events == {"block_rq_issue": 1}
+
+
+def test_a_dump_to_the_log_of_the_kernel_is_refused_by_name(tmp_path: Path) -> None:
+    """ftrace_dump_on_oops prints the latency format, and dmesg a time before each line."""
+    line = "      dd-1234    1d..1 100000001us : block_rq_issue: 8,16 R 4096 () 1000 + 8 [dd]\n"
+    (tmp_path / "trace.txt").write_text(f"[   55.1] Dumping ftrace buffer:\n[   55.300000] {line}[12345.300000]{line}")
+    with pytest.raises(InputError, match="ftrace text in latency format"):
+        ingest.read(tmp_path / "trace.txt")

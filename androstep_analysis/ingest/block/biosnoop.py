@@ -145,8 +145,8 @@ class _Rows:
     def __init__(self, names: list[str]) -> None:
         self._line = _line(names)
         self._row = b"\t".join(b"\\%d" % number for number in range(1, len(names) + 1))
-        header = rb" +".join(re.escape(name.encode()) for name in names)
-        self._header = re.compile(rb"(?m)^ *" + header + rb" *\r?\n")
+        header = rb"[ \t]+".join(re.escape(name.encode()) for name in names)
+        self._header = re.compile(rb"(?m)^ *" + header + rb"[ \t]*\r?\n")
         self._restarts = "TIME(s)" in names
         self._begin = re.compile(rb"(?s)\A(?:[^\n]*\n)*? *" + header + rb" *\r?\n")
         self._has_disks = "DISK" in names

@@ -89,12 +89,13 @@ _PERF_EVENT_IN_HEAD = re.compile(
 )
 _LATENCY_HEADER = re.compile(rb"\A(?:#[^\n]*\n)+# \S+ latency trace v")
 _LATENCY_LINE = re.compile(
-    rb"(?m)^ *(?:\S.{0,7}-\d+ +\d+[^\s\[\]]{4,6} +(?:\d+us.?|\d+\.\d{6}(?:\d{3})?)"
+    rb"(?m)^(?:\[ *\d+\.\d+\])? *(?:\S.{0,7}-\d+ +\d+[^\s\[\]]{4,6} +(?:\d+us.?|\d+\.\d{6}(?:\d{3})?)"
     rb"|\S.{0,15} +\d+ +\d+ [^\s\[\]]{4,6} [\da-f]{8} [\da-f]{8} \[\d+\.\d+\] +\d+us.?): +[^ :(\n]"
 )
 """An event in latency format (Linux, lat_print_generic in kernel/trace/trace_output.c), also with option verbose.
 
-``trace-cmd report -l`` prints the time of other formats instead of that since the first event.
+``trace-cmd report -l`` prints the time of other formats instead of that since the first event. A dump to the kernel's
+log (``ftrace_dump_on_oops``) has the time of its lines first.
 """
 _FENCE = re.compile(rb"(?m)^```")
 _JSON = re.compile(rb'\A\s*\{\s*"')
