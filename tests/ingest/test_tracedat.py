@@ -813,6 +813,40 @@ def test_what_was_overwritten_lies_between_the_records_around_it(tmp_path: Path,
     assert (loss.count, loss.spans) == (3 * max(lost, 1), ((None, None),))
 
 
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
+@pytest.mark.parametrize("name", ["ext4_guest_6.1", "vfat_guest_6.1"])
+def test_the_same_block_events_as_raw_fields(tmp_path: Path, name: str) -> None:
+    """``trace-cmd report -R`` prints fields by their names, and devices as numbers."""
+    path = unpacked(tmp_path, name)
+    found = []
+    for option in ((), ("-R",)):
+        text = tmp_path / f"report{len(found)}.txt"
+        text.write_text(trace_cmd("report", *option, "-i", path))
+        found.append(readers.read(text).block)
+    assert found[0].height and found[1].equals(found[0])
+
+
+def test_values_of_raw_fields_may_contain_spaces(tmp_path: Path) -> None:
+    fields = "dev=8388624 sector=18446744073709551615 nr_sector=0 bytes=0x0 rwbs=FF comm=a b/c:1 cmd="
+    lines = [
+        f"  dd-7  [001]  1.000001: block_rq_issue:  {fields}",
+        "  dd-7  [001]  1.000002: block_bio_remap:  dev=0x800010 sector=0x40 nr_sector=8 "
+        "old_dev=265289728 old_sector=8 rwbs=R",
+        "  dd-7  [001]  1.000003: block_split:  dev=8388624 sector=64 new_sector=96 rwbs=WS comm=dd",
+        "  dd-7  [001]  1.000004: block_rq_complete:  dev=8388624 sector=64 nr_sector=8 error=-5 rwbs=R cmd=",
+    ]
+    (tmp_path / "report.txt").write_text("\n".join([*lines, ""]))
+    block = readers.read(tmp_path / "report.txt").block
+    columns = ("action", "dev", "sector", "nr_sectors", "rwbs", "comm", "error", "old_dev", "old_sector")
+    dev = (8 << 20) + 16
+    assert block.select(columns).rows() == [
+        ("issue", dev, None, 0, "FF", "a b/c:1", None, None, None),
+        ("remap", dev, 64, 8, "R", "dd", None, 253 << 20, 8),
+        ("split", dev, 64, 32, "WS", "dd", None, None, None),
+        ("complete", dev, 64, 8, "R", "dd", -5, None, None),
+    ]
+
+
 # --- names of threads --------------------------------------------------------------------------------------------
 
 ISSUE = event_format(

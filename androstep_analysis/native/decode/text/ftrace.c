@@ -5,6 +5,7 @@
 #include "decode/text/scsi.h"
 #include "syscalls/call_events.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { MAX_EVENTS = 256, MAX_FORMS = 8 };
@@ -397,12 +398,99 @@ static void trim(struct text *text)
         text->end--;
 }
 
+static bool is_word_byte(uint8_t byte)
+{
+    return byte == '_' || is_digit(byte) || (byte >= 'a' && byte <= 'z');
+}
+
+// Reads "name=value " in front of the next name or at the end of the line. A value may contain spaces.
+static bool take_raw_field(struct text *text, struct text *name, struct text *value)
+{
+    const uint8_t *at = text->at, *word;
+
+    while (at < text->end && is_word_byte(*at))
+        at++;
+    *name = (struct text){text->at, at};
+    if (at == text->at || at == text->end || *at != '=')
+        return false;
+    value->at = at + 1;
+    for (word = at + 1; at < text->end; at++) {
+        if (*at == ' ')
+            word = at + 1;
+        else if (*at == '=' && at > word && word > value->at)
+            break;
+        else if (!is_word_byte(*at))
+            word = text->end;
+    }
+    value->end = at == text->end ? at : word - 1;
+    text->at = at == text->end ? at : word;
+    if (text_length(*value) >= 2 && *value->at == '"' && value->end[-1] == '"')
+        *value = (struct text){value->at + 1, value->end - 1};
+    return true;
+}
+
+static bool raw_number(struct text value, uint64_t *number)
+{
+    uint64_t digit;
+
+    if (!take_word(&value, "0x"))
+        return take_number(&value, number) && value.at == value.end;
+    if (value.at == value.end || text_length(value) > 16)
+        return false;
+    for (*number = 0; value.at < value.end; value.at++) {
+        digit = is_digit(*value.at) ? (uint64_t)(*value.at - '0') : (uint64_t)(*value.at - 'a' + 10);
+        if (digit > 15)
+            return false;
+        *number = *number << 4 | digit;
+    }
+    return true;
+}
+
+// Reads the fields of a block event as `trace-cmd report -R` prints them: by their names in the kernel, and devices as
+// numbers.
+static bool take_raw_fields(struct text text, struct block_fields *fields)
+{
+    static const struct {
+        const char *name;
+        size_t field;
+    } numbers[] = {
+        {"dev", offsetof(struct block_fields, major)},        {"old_dev", offsetof(struct block_fields, old_major)},
+        {"sector", offsetof(struct block_fields, sector)},    {"old_sector", offsetof(struct block_fields, old_sector)},
+        {"nr_sector", offsetof(struct block_fields, length)}, {"new_sector", offsetof(struct block_fields, length)},
+    };
+    struct text name, value;
+    bool is_ended = false; // with a result
+
+    while (take_raw_field(&text, &name, &value)) {
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+            if (text_is(name, numbers[i].name) &&
+                !raw_number(value, (uint64_t *)(void *)((uint8_t *)fields + numbers[i].field)))
+                return false;
+        fields->has_device |= text_is(name, "dev");
+        fields->is_remap |= text_is(name, "old_dev");
+        fields->is_cut |= text_is(name, "new_sector");
+        if (text_is(name, "rwbs"))
+            fields->rwbs = value;
+        if (text_is(name, "error") || (text_is(name, "comm") && !is_ended))
+            fields->name = value;
+        is_ended |= text_is(name, "error");
+        fields->has_name |= text_is(name, "error") || text_is(name, "comm");
+    }
+    fields->minor = fields->major & 0xfffff;
+    fields->major >>= 20;
+    fields->old_minor = fields->old_major & 0xfffff;
+    fields->old_major >>= 20;
+    return text.at == text.end && (fields->has_device || fields->has_name);
+}
+
 // Reads the fields of a block event (include/trace/events/block.h, Linux 3.4 to 6.18).
 static bool take_block_fields(struct text text, struct block_fields *fields)
 {
     take_byte(&text, ':');
     take_spaces(&text);
     trim(&text);
+    if (text.at < text.end && is_word_byte(*text.at) && !is_digit(*text.at))
+        return take_raw_fields(text, fields);
     if (at_digit(&text) && !take_extent(&text, fields))
         return false;
     take_byte(&text, ' ');
