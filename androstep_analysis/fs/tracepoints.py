@@ -17,9 +17,12 @@ from __future__ import annotations
 import stat
 from collections.abc import Collection, Iterator, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis.common import schema, units
+from androstep_analysis.fs import event_passes
 from androstep_analysis.fs.coverage import has
 from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
@@ -98,10 +101,26 @@ _OF_EXTENTS = (
     "error",
 )
 """Columns of fs_events that describe blocks."""
-_SAME_PAGE = ("dev", "ino", "event", "tid", "pid")
-_MAPPING = ("file_block", "block", "nr_blocks", "status")
-_SAME_PATH = ("dev", "tid", "pid", "name")
-_SAME_HANDLE = ("dev", "transaction", "tid", "pid", "comm")
+_OTHER, _PAGE, _LOOKUP, _HANDLE, _PATH, _OPEN = range(6)
+"""``enum repetition_kind``."""
+_REPETITIONS = event_passes.codes(
+    {
+        **dict.fromkeys(PAGES, _PAGE),
+        **dict.fromkeys(PATHS, _PATH),
+        **{tracepoints_ext4.LOOKUP: _LOOKUP, HANDLE: _HANDLE, "name_open": _OPEN},
+    },
+    _OTHER,
+)
+_NO_LIFETIME, _CREATION, _DELETION, _FREED_BLOCKS = range(4)
+"""``enum lifetime_kind``."""
+_LIFETIMES = event_passes.codes(
+    {
+        **dict.fromkeys(CREATIONS, _CREATION),
+        **dict.fromkeys(DELETIONS, _DELETION),
+        tracepoints_ext4.FREES: _FREED_BLOCKS,
+    },
+    _NO_LIFETIME,
+)
 _BATCH = 1 << 18
 
 
@@ -179,29 +198,11 @@ def without_repetitions(fs_events: pl.LazyFrame) -> Iterator[pl.DataFrame]:
     device, and the begin of each inode's lifetime. The rows are yielded in batches, in order. Repetitions are found
     only within a batch.
     """
-    event = pl.col("event")
-    is_page, is_handle = event.is_in(PAGES), event == HANDLE
-    is_lookup = (event == tracepoints_ext4.LOOKUP) & ~tracepoints_ext4.is_miss()
-    is_open = event == "name_open"
-    states_block = tracepoints_ext4.states_block()
     for events in batches(fs_events, _BATCH):
-        rows = events.select(
-            *dict.fromkeys((*_SAME_PAGE, *_SAME_HANDLE, *_SAME_PATH)),
-            *(pl.when(states_block).then(name).alias(name) for name in _MAPPING),
-            is_large=(pl.col("page_order") > 0).fill_null(False),
-            is_change=pl.col("nr_blocks") > 0,
-            turn=(~(is_page | is_lookup)).cum_sum().over("dev", "ino"),
-        ).with_row_index("row")
-        other_events = rows.filter(~(is_page | is_lookup | is_handle))
-        is_followed = ~event.shift(-1).over("tid").is_in(PATHS).fill_null(False)
-        kept = [
-            other_events.filter(~is_open | is_followed)["row"],
-            other_events.filter(is_open).unique(_SAME_PATH, keep="first")["row"],
-            rows.filter(is_page).unique([*_SAME_PAGE, "is_large", "turn"], keep="first")["row"],
-            rows.filter(is_lookup).unique(["dev", "ino", "tid", *_MAPPING, "turn"], keep="first")["row"],
-            rows.filter(is_handle).unique([*_SAME_HANDLE, "is_change"], keep="last")["row"],
-        ]
-        yield events[pl.concat(kept).unique().sort()]
+        states_block = events.select(tracepoints_ext4.states_block()).to_series()
+        kind = _REPETITIONS[events["event"].to_physical().to_numpy()]
+        kind[events.select(tracepoints_ext4.is_miss()).to_series().to_numpy()] = _OTHER
+        yield events.filter(event_passes.is_original(events, kind, states_block))
 
 
 def filesystems(fs_events: pl.LazyFrame, stated: Mapping[int, str]) -> dict[int, str]:
@@ -277,21 +278,42 @@ def numbered(fs_events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.Data
     | only deletions | at the first event after the deletion |
     | neither | never: all are incarnation 1, because the file may not be the one from before the capture |
     """
-    events, event, dev = fs_events.lazy(), pl.col("event"), pl.col("dev")
-    has_creations = _is_of_any(events, event.is_in(CREATIONS) | is_recorded(CREATIONS, recorded), dev)
-    has_deletions = _is_of_any(events, event.is_in(DELETIONS) | is_recorded(DELETIONS, recorded), dev)
-    has_numbers = _is_of_any(events, is_own(), dev)
-    first = (has_numbers & ~has_creations & ~has_deletions).cast(pl.Int32)
-    # Separate steps, because polars needs quadratic time in the number of groups for a window within a window.
-    ended = fs_events.with_columns(first=first, has_creations=has_creations)
-    starts = creations()
-    if not ended["has_creations"].all():  # Avoid this work if possible: it takes as long as the rest.
-        ended = ended.with_columns(ends=_ends())
-        starts = pl.when("has_creations").then(creations()).otherwise(_follows_end())
-    counted = ended.with_columns(starts=starts.cast(pl.Int32))
-    return counted.with_columns(incarnation=pl.col("starts").cum_sum().over("dev", "ino") + pl.col("first")).drop(
-        "first", "has_creations", "^ends$", "starts"
-    )
+    return Incarnations(fs_events.lazy(), recorded).added(fs_events)
+
+
+class Incarnations:
+    """Numbers incarnations (`numbered`) in batches of events, in order of time."""
+
+    def __init__(self, fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> None:
+        """Find out which events the recording has. `fs_events` is the whole table."""
+        event = pl.col("event")
+        devices = (
+            fs_events.group_by("dev")
+            .agg(
+                has_creations=(event.is_in(CREATIONS) | is_recorded(CREATIONS, recorded)).any(),
+                has_deletions=(event.is_in(DELETIONS) | is_recorded(DELETIONS, recorded)).any(),
+                is_own=is_own().any(),
+            )
+            .collect(engine="streaming")
+        )
+        first = (pl.col("is_own") & ~pl.col("has_creations") & ~pl.col("has_deletions")).cast(pl.Int32)
+        without = devices.filter(~pl.col("has_creations"))["dev"]
+        of_others = fs_events.filter(deletions() & pl.col("dev").is_in(without.implode(), nulls_equal=True))
+        deleted = of_others.select("dev", "ino", is_free=event == "ext4_free_inode").collect()
+        self._pass = event_passes.Incarnations(devices.with_columns(first=first), deleted)
+
+    def added(self, fs_events: pl.DataFrame) -> pl.DataFrame:
+        """Return the next events with column `incarnation`."""
+        rows = fs_events.select(OF_NUMBERS)
+        kind = _LIFETIMES[rows["event"].to_physical().to_numpy()]
+        kind[(kind == _CREATION) & ~_holds(rows, creations())] = _NO_LIFETIME
+        kind[(kind == _DELETION) & ~_holds(rows, deletions())] = _NO_LIFETIME
+        return fs_events.with_columns(self._pass.number(rows, kind))
+
+
+def _holds(rows: pl.DataFrame, condition: pl.Expr) -> npt.NDArray[np.bool_]:
+    is_true: npt.NDArray[np.bool_] = rows.select(condition.fill_null(False)).to_series().to_numpy()
+    return is_true
 
 
 def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
@@ -310,23 +332,6 @@ def without_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -
         .agg(has_events=is_own().any(), shows_lifetimes=shows_lifetimes.any())
     )
     return by_device.filter(pl.col("has_events") & ~pl.col("shows_lifetimes")).collect()["dev"].to_list()
-
-
-def _ends() -> pl.Expr:
-    """Return whether an event is the last deletion event of a file: ext4 evicts an inode, then frees it."""
-    is_deletion, is_free = deletions().fill_null(False), pl.col("event") == "ext4_free_inode"
-    next_frees = pl.when(is_deletion).then(is_free).shift(-1).backward_fill().over("dev", "ino").fill_null(False)
-    return is_deletion & (is_free | ~next_frees)
-
-
-def _follows_end() -> pl.Expr:
-    """Return whether an event is the first after the last deletion event of a file.
-
-    Frees of blocks do not count, because they still belong to the deleted file.
-    """
-    frees = pl.col("event") == tracepoints_ext4.FREES
-    # Grouping by `frees` keeps frees out of the shift of other events.
-    return pl.col("ends").shift(1).over("dev", "ino", frees).fill_null(False) & ~pl.col("ends") & ~frees
 
 
 def maps_completely(

@@ -109,22 +109,10 @@ def _prepare_events(staging: Staging, linked: Requests) -> _Recording:
         events, recorded = schema.empty("fs_events").lazy(), frozenset()
     page_bytes = pagesize.proven(staging.facts.get("page_bytes"), events)
     events = pagesize.counted(events, page_bytes)
-    numbered = _number_incarnations(on_disk(tracepoints.without_repetitions(events)), recorded)
+    incarnations = tracepoints.Incarnations(events, recorded)
+    numbered = on_disk(map(incarnations.added, tracepoints.without_repetitions(events)))
     prepared = replace(staging.with_tables(fs_events=numbered), recorded=recorded)
     return _Recording(linked, prepared, events, disks, page_bytes)
-
-
-def _number_incarnations(fs_events: pl.LazyFrame, recorded: frozenset[str]) -> pl.LazyFrame:
-    """Return the events with the incarnations of their inodes (`tracepoints.numbered`), stored on disk."""
-    incarnation = tracepoints.numbered(fs_events.select(tracepoints.OF_NUMBERS).collect(), recorded)["incarnation"]
-    end = 0
-
-    def numbered(rows: pl.DataFrame) -> pl.DataFrame:
-        nonlocal end
-        end += rows.height
-        return rows.with_columns(incarnation=incarnation[end - rows.height : end])
-
-    return on_disk(numbered(rows) for rows in batches(fs_events, owner.BATCH))
 
 
 def _classify_devices(recording: _Recording, images: Images, reported: Stated) -> tuple[dict[int, str], dict[int, int]]:

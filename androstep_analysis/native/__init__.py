@@ -231,6 +231,20 @@ class Table:
         return copied
 
 
+def array(column: pl.Series, dtype: str | None = None) -> npt.NDArray[np.generic]:
+    """Return a column as a contiguous array for C. With the schema dtype, nulls become the value that encodes them."""
+    values = column.to_physical()
+    if dtype is not None and values.null_count():
+        values = values.fill_null(none(dtype))
+    return np.ascontiguousarray(values.rechunk().to_numpy())
+
+
+def check(is_done: bool) -> None:
+    """Raise `MemoryError` if a C function reports that memory ran out."""
+    if not is_done:
+        raise MemoryError
+
+
 def frame(columns: Mapping[str, npt.NDArray[np.generic]]) -> pl.DataFrame:
     """Return numpy arrays as a DataFrame by way of Arrow: polars' own path imports numpy.ma, which takes 50 ms."""
     arrays = {}
