@@ -1,6 +1,7 @@
-// Fuzzes functions on columns from Python: the linker of requests, the cleaner of calls and the dependencies of a
-// replay. Bytes of the input select among values that such columns can have.
-#include "fuzz.h"
+// Fuzzes functions on columns from Python: the linker of requests, the cleaner
+// of calls and the dependencies of a replay. Bytes of the input select among
+// values that such columns can have.
+#include "columns.h"
 
 #include "calls/calls.h"
 #include "calls/dependencies.h"
@@ -8,53 +9,18 @@
 #include "calls/output.h"
 #include "link/requests.h"
 
-// Rows of an input, of `width` bytes each.
-struct rows {
-    const uint8_t *at;
-    size_t count;
-    size_t width;
-};
-
-static struct rows rows_of(const struct input *input, size_t width)
-{
-    return (struct rows){input->data, input->size / width, width};
-}
-
-static uint8_t byte_of(const struct rows *rows, size_t row, size_t byte)
-{
-    return rows->at[row * rows->width + byte];
-}
-
-// Builds a column in an allocation of its exact size. Some bits of a byte of each row select its value from `choices`.
-#define CHOSEN(type, rows, byte, shift, choices)                                                                       \
-    ({                                                                                                                 \
-        type *column_ = allocate((rows)->count * sizeof(*column_));                                                    \
-        for (size_t row_ = 0; row_ < (rows)->count; row_++)                                                            \
-            column_[row_] =                                                                                            \
-                (choices)[(byte_of(rows, row_, byte) >> (shift)) % (sizeof(choices) / sizeof(*(choices)))];            \
-        column_;                                                                                                       \
-    })
-
 static const int64_t sector_values[] = {
     0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, INT64_MAX, NO_INT64, (int64_t)1 << 62, -8, 128};
 
-static int64_t *times(const struct rows *rows)
-{
-    int64_t *column = allocate(rows->count * sizeof(*column));
-    int64_t now = 0;
-
-    for (size_t row = 0; row < rows->count; row++)
-        column[row] = now += byte_of(rows, row, 0) & 7;
-    return column;
-}
-
-// --- the linker -----------------------------------------------------------------------------------------------------
+// --- the linker
+// -----------------------------------------------------------------------------------------------------
 
 static const char *const words[] = {"W", "FWS", "R", "a name of more than twelve", "", "WS"};
 
 enum { NR_WORDS = sizeof(words) / sizeof(*words), NR_MEANINGS = 5 };
 
-// Builds texts, some of them null, selected by a byte of each row. The arrays begin at row `offset`.
+// Builds texts, some of them null, selected by a byte of each row. The arrays
+// begin at row `offset`.
 static struct texts words_of(const struct rows *rows, size_t byte, size_t offset)
 {
     struct text_view *views = allocate((rows->count + offset) * sizeof(*views));
@@ -155,7 +121,8 @@ API int fuzz_linker(const uint8_t *data, size_t size)
     return 0;
 }
 
-// --- paths ----------------------------------------------------------------------------------------------------------
+// --- paths
+// ----------------------------------------------------------------------------------------------------------
 
 static const char *const paths[] = {"/",        "/a",        "/a/b",         "/a/b/c",     "a",
                                     "b",        "a/b",       "..",           ".",          "../a",
@@ -185,7 +152,8 @@ static struct paths paths_made(void)
     return made;
 }
 
-// --- the cleaner of calls -------------------------------------------------------------------------------------------
+// --- the cleaner of calls
+// -------------------------------------------------------------------------------------------
 
 enum { NUMBERS, NR_NUMBERS, FLAGS };
 
@@ -268,7 +236,8 @@ API int fuzz_calls(const uint8_t *data, size_t size)
         flags[row] = some_flags[byte_of(rows, row, 11) >> 4];
     calls = calls_clean(&in, strings, reasons, kept, input.knobs[0] % 3, input.knobs[1] & 1);
     calls_count(calls, &counts);
-    // The capacity of the tables is that of the calls: the rows that the cleaner counted must fit.
+    // The capacity of the tables is that of the calls: the rows that the cleaner
+    // counted must fit.
     for (size_t n = 0; n < 3; n++) {
         strings_free(prepared.tables[n]->strings);
         prepared.tables[n]->strings = strings;
@@ -294,7 +263,8 @@ API int fuzz_calls(const uint8_t *data, size_t size)
     return 0;
 }
 
-// --- the orders of a replay -----------------------------------------------------------------------------------------
+// --- the orders of a replay
+// -----------------------------------------------------------------------------------------
 
 API int fuzz_dependencies(const uint8_t *data, size_t size)
 {

@@ -255,6 +255,9 @@ TARGETS = {
     "linker": Target(_of_tables("requests", "bios")),
     "calls": Target(_calls),
     "dependencies": Target(lambda prepared: None),
+    "repetitions": Target(lambda prepared: None),
+    "incarnations": Target(lambda prepared: None),
+    "infer": Target(lambda prepared: None),
 }
 """The fuzzer of each decoder."""
 
