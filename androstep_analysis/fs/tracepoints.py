@@ -101,6 +101,7 @@ _OF_EXTENTS = (
     "error",
 )
 """Columns of fs_events that describe blocks."""
+_OF_KINDS = ("dev", "event", "error")
 _OTHER, _PAGE, _LOOKUP, _HANDLE, _PATH, _OPEN = range(6)
 """``enum repetition_kind``."""
 _REPETITIONS = event_passes.codes(
@@ -236,6 +237,12 @@ def is_own(*filesystems: str) -> pl.Expr:
     return pl.col("event").is_in(
         [name for name in schema.enum("fs_events", "event").categories if name.startswith(prefixes)]
     )
+
+
+def kinds(fs_events: pl.LazyFrame) -> pl.LazyFrame:
+    """Return a row for each kind of event of each device, with the columns `_OF_KINDS`: enough for `devices`."""
+    large = (pl.col("page_order") > 0).cast(pl.Int32)
+    return fs_events.select(*_OF_KINDS, page_order=large).unique().collect(engine="streaming").lazy()
 
 
 def devices(fs_events: pl.LazyFrame, condition: pl.Expr) -> list[int]:

@@ -98,10 +98,10 @@ class Spool:
             self._table(name).append(table)
 
     def _without_oversized(self, table: pa.Table) -> pa.Table:
+        if (pc.max(table["nr_sectors"]).as_py() or 0) <= MOST_SECTORS:
+            return table
         lengths = pl.Series("nr_sectors", table["nr_sectors"])
         is_oversized = (lengths > MOST_SECTORS).fill_null(False)
-        if not is_oversized.any():
-            return table
         self.nr_oversized += int(is_oversized.sum())
         index = table.column_names.index("nr_sectors")
         return table.set_column(index, table.schema.field(index), lengths.set(is_oversized, None).to_arrow())
@@ -171,16 +171,16 @@ def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
             waiting.append(part)
             if sum(rows.height for rows in waiting) >= ON_DISK_ROWS:
                 files.append(stack.enter_context(tempfile.TemporaryFile()))
-                pl.concat(waiting).write_parquet(files[-1], compression="zstd", compression_level=1)
+                pl.concat(waiting).write_ipc(files[-1], compression="uncompressed")
                 waiting = [part.clear()]
         rest = pl.concat(waiting)
         if not files:
             return rest.lazy()
         files.append(stack.enter_context(tempfile.TemporaryFile()))
-        rest.write_parquet(files[-1])
+        rest.write_ipc(files[-1], compression="uncompressed")
         for file in files:
             file.seek(0)
-        return pl.scan_parquet(files)  # polars duplicates the open files
+        return pl.scan_ipc(files)  # polars duplicates the open files
 
 
 class _File:

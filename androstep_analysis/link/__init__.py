@@ -133,11 +133,11 @@ def _map_requests(
     recording: _Recording, mapping: evidence.Evidence, sources: frozenset[str], spool: Spool
 ) -> Iterator[pl.DataFrame]:
     """Yield the pieces of all requests, in order, with their extents. Store the requests in `spool`."""
-    staging, fs_events, has_events = recording.staging, recording.fs_events, "tracepoint" in sources
-    marking = frozenset(tracepoints.devices(fs_events, tracepoints.is_own("ext4")))
-    without_frees = frozenset(tracepoints_ext4.without_frees(fs_events, recording.recorded))
-    with_events = frozenset(tracepoints.devices(fs_events, tracepoints.is_own()) if has_events else ())
-    commits = handles.commits(fs_events)
+    staging, has_events, kinds = recording.staging, "tracepoint" in sources, tracepoints.kinds(recording.fs_events)
+    marking = frozenset(tracepoints.devices(kinds, tracepoints.is_own("ext4")))
+    without_frees = frozenset(tracepoints_ext4.without_frees(kinds, recording.recorded))
+    with_events = frozenset(tracepoints.devices(kinds, tracepoints.is_own()) if has_events else ())
+    commits = handles.commits(recording.fs_events)
     for window in recording.linked.windows():
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)

@@ -72,8 +72,9 @@ class Owners:
         self._lost = lost or Losses()
         self._devices = devices
         self._page_bytes = page_bytes
-        self._with_own_events = tracepoints.devices(fs_events, tracepoints.is_own())
-        self._marking = tracepoints.devices(fs_events, tracepoints.is_own("ext4"))
+        kinds = tracepoints.kinds(fs_events)
+        self._with_own_events = tracepoints.devices(kinds, tracepoints.is_own())
+        self._marking = tracepoints.devices(kinds, tracepoints.is_own("ext4"))
         # FAT and exFAT, which have no events of their own, write single sectors of a page.
         whole = {dev: size for dev, size in block_bytes.items() if dev in self._with_own_events}
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
@@ -81,7 +82,7 @@ class Owners:
         self._bio_pages = bio_pages.Shown(fs_events)
         self._callers = direct_writes.callers(fs_events)
         self._coverage = coverage.coverage(
-            *(fs_events, devices, recorded), page_bytes=page_bytes, block_bytes=self._sizes,
+            *(kinds, devices, recorded), page_bytes=page_bytes, block_bytes=self._sizes,
             bio_pages=self._bio_pages.devices.drop_nulls().to_list(), sharing=sharing,
         )  # fmt: skip
         self._unplaced_parts: list[pl.DataFrame] = []

@@ -65,8 +65,9 @@ def coverage(
 ) -> Coverage:
     """Return the coverage of `devices`; `recorded` are the events that the recorder reports as enabled.
 
-    `block_bytes` has the devices that are not written in single sectors. Devices that are `sharing` a disk have no
-    dirtying events. If the page size is unknown, so are the bytes that events of pages are about.
+    `fs_events` may be reduced to its `tracepoints.kinds`. `block_bytes` has the devices that are not written in single
+    sectors. Devices that are `sharing` a disk have no dirtying events. If the page size is unknown, so are the bytes
+    that events of pages are about.
     """
 
     def having(*names: str) -> list[int]:

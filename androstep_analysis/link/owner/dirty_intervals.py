@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import weakref
 from collections.abc import Mapping
 from typing import Any, Final
@@ -126,12 +127,11 @@ class DirtyIntervals:
 
     def page_events(self, fs_events: pl.LazyFrame) -> pl.LazyFrame:
         """Return the rows and columns of table fs_events that `process` takes."""
-        kind = pl.lit(None, pl.UInt8)
+        event, kind = pl.col("event"), pl.lit(len(_KINDS), pl.UInt8)
         for code, names in enumerate(_KINDS):
-            kind = pl.when(pl.col("event").is_in(names)).then(pl.lit(code, pl.UInt8)).otherwise(kind)
-        kind = pl.when(begins_lifetime()).then(pl.lit(len(_KINDS), pl.UInt8)).otherwise(kind)
-        events = fs_events.with_columns(kind=kind).filter(pl.col("kind").is_not_null())
-        return events.select(self._input(name, none) for name, none in _EVENTS.items())
+            kind = pl.when(event.is_in(names)).then(pl.lit(code, pl.UInt8)).otherwise(kind)
+        events = fs_events.filter(event.is_in([*itertools.chain(*_KINDS)]) | begins_lifetime())
+        return events.with_columns(kind=kind).select(self._input(name, none) for name, none in _EVENTS.items())
 
     def _input(self, name: str, none: int | None) -> pl.Expr:
         column = pl.col(name)

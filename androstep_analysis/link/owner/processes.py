@@ -153,13 +153,12 @@ class _Versions:
 
     def at(self, rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         """Return the rows, whose `keys` are the columns `of`, with the other columns at ts_ns."""
-        rows = rows.with_row_index("nth")
-        is_dated = pl.col("ts_ns").is_not_null()
+        is_dated, indexed = pl.col("ts_ns").is_not_null(), rows.lazy().with_row_index("nth")
         # Most threads of a long recording have ended or not begun, and a join would search all of them.
-        dated = self._dated.filter(pl.col(self._of[0]).is_in(rows[keys[0]].unique().implode()))
-        timed = rows.filter(is_dated).sort("ts_ns").join_asof(
+        dated = self._dated.lazy().filter(pl.col(self._of[0]).is_in(rows[keys[0]].unique().implode()))
+        timed = indexed.filter(is_dated).sort("ts_ns").join_asof(
             dated, left_on="ts_ns", right_on="valid_from_ns", by_left=keys, by_right=self._of, check_sortedness=False
         )  # fmt: skip
-        timeless = rows.filter(~is_dated).join(self._ever, left_on=keys, right_on=self._of, how="left")
-        columns = [*rows.columns, *self._values]
-        return pl.concat([timed.select(columns), timeless.select(columns)]).sort("nth").drop("nth")
+        timeless = indexed.filter(~is_dated).join(self._ever.lazy(), left_on=keys, right_on=self._of, how="left")
+        columns = ["nth", *rows.columns, *self._values]
+        return pl.concat([timed.select(columns), timeless.select(columns)]).sort("nth").drop("nth").collect()
