@@ -15,7 +15,7 @@ from androstep_analysis.link.owner.rules import RULES
 
 TITLES = {
     "submitter": "The block belongs to its submitter in each of these cases:",
-    "unknown": "It has no owner in this case:",
+    "unknown": "It has no owner in each of these cases:",
     "inferred": "The owner is inferred instead of a fact in each of these cases:",
 }
 

@@ -154,8 +154,9 @@ def on_filesystems(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> p
     """Assign events that do not record the filesystem's device to that device.
 
     - Dirtying events (`DIRTIED`) record only the whole disk, that of the bdi. They are assigned to the only filesystem
-      on it (`on_disks`), and removed if there are several. The thread's previous event does not help: a store through a
-      memory map, to a file with the same inode number on another of these filesystems, may leave no event at all.
+      on it (`on_disks`), and removed if there are several (see `on_each_filesystem`). The thread's previous event does
+      not help: a store through a memory map, to a file with the same inode number on another of these filesystems, may
+      leave no event at all.
     - Events of reads and writes with a path (`NAMED_IO`) record no device. They are assigned to the only filesystem
       with events of its own.
     """
@@ -168,6 +169,21 @@ def on_filesystems(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> p
         own = pl.lit(devs[0] if len(devs) == 1 else None, pl.UInt32)
         placed = pl.when(is_dirtying & (dev == disk)).then(own).otherwise(placed)
     return _on_only_filesystem(fs_events.with_columns(dev=placed).filter(~is_dirtying | dev.is_not_null()))
+
+
+def on_each_filesystem(fs_events: pl.LazyFrame, disks: Mapping[int, list[int]]) -> pl.LazyFrame:
+    """Assign events as `on_filesystems`, but dirtying events of a shared disk to each of its filesystems.
+
+    A filesystem then has all of its own dirtying events, and perhaps others.
+    """
+    shared = pl.lit(None, pl.List(pl.UInt32))
+    for disk, devs in disks.items():
+        if len(devs) > 1:
+            shared = pl.when(pl.col("dev") == disk).then(pl.lit(devs, pl.List(pl.UInt32))).otherwise(shared)
+    is_dirtying = pl.col("event").is_in(DIRTIED)
+    copied = fs_events.with_columns(shared=pl.when(is_dirtying).then(shared)).explode("shared")
+    only = {disk: devs for disk, devs in disks.items() if len(devs) == 1}
+    return on_filesystems(copied.with_columns(dev=pl.coalesce("shared", "dev")).drop("shared"), only)
 
 
 def _on_only_filesystem(fs_events: pl.LazyFrame) -> pl.LazyFrame:

@@ -40,6 +40,8 @@ class _Recording(NamedTuple):
     """`fs_events` without repetitions, and with incarnations."""
     all_events: pl.LazyFrame
     """Table fs_events with repetitions, and without incarnations."""
+    page_events: pl.LazyFrame
+    """The same, with dirtying events of a shared disk on each of its filesystems (`tracepoints.on_each_filesystem`)."""
     disks: dict[int, list[int]]
     page_bytes: int | None
 
@@ -88,7 +90,7 @@ def tables(
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     inferred_runs = _infer(recording, types if "tracepoint" in sources else None, sizes, tasks)
     mapped = _map_requests(recording, mapping, sources, spool)
-    for pieces in _decide_owners(mapped, _owners(recording, sizes, tasks), recording.all_events):
+    for pieces in _decide_owners(mapped, _owners(recording, sizes, tasks), recording.page_events):
         filled = inferred.applied(pieces, inferred_runs, mapping.files)
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
@@ -104,15 +106,19 @@ def tables(
 def _prepare_events(staging: Staging, linked: Requests) -> _Recording:
     """Return the recording with each event on the device of its filesystem, counted in pages, and numbered."""
     disks = tracepoints.on_disks(staging.fs_events, linked.requests)
-    events, recorded = tracepoints.on_filesystems(staging.fs_events, disks), staging.recorded or frozenset()
+    fs_events, recorded = staging.fs_events, staging.recorded or frozenset()
     if clock.is_mixed(staging.losses):  # events without a common order prove nothing
-        events, recorded = schema.empty("fs_events").lazy(), frozenset()
+        fs_events, recorded = schema.empty("fs_events").lazy(), frozenset()
+    events = tracepoints.on_filesystems(fs_events, disks)
     page_bytes = pagesize.proven(staging.facts.get("page_bytes"), events)
     events = pagesize.counted(events, page_bytes)
+    page_events = events
+    if tracepoints.sharing(disks):
+        page_events = pagesize.counted(tracepoints.on_each_filesystem(fs_events, disks), page_bytes)
     incarnations = tracepoints.Incarnations(events, recorded)
     numbered = on_disk(map(incarnations.added, tracepoints.without_repetitions(events)))
     prepared = replace(staging.with_tables(fs_events=numbered), recorded=recorded)
-    return _Recording(linked, prepared, events, disks, page_bytes)
+    return _Recording(linked, prepared, events, page_events, disks, page_bytes)
 
 
 def _classify_devices(recording: _Recording, images: Images, reported: Stated) -> tuple[dict[int, str], dict[int, int]]:
@@ -154,11 +160,12 @@ def _owners(recording: _Recording, sizes: Mapping[int, int], tasks: pl.DataFrame
         page_bytes=recording.page_bytes,
         devices=owner.coverage.with_modifications(_devices(recording.linked), fs_events, recorded),
         sharing=tracepoints.sharing(recording.disks),
+        page_events=recording.page_events,
     )
 
 
 def _decide_owners(
-    mapped: Iterator[pl.DataFrame], owners: owner.Owners, all_events: pl.LazyFrame
+    mapped: Iterator[pl.DataFrame], owners: owner.Owners, page_events: pl.LazyFrame
 ) -> Iterator[pl.DataFrame]:
     """Yield the pieces with their owners. If writers are recorded, the pieces wait on disk for the pass over events."""
     if not owners.needs_events:
@@ -174,7 +181,7 @@ def _decide_owners(
             waiting.append(len(first_pieces), partition)
             first_pieces.append(int(partition["at"][0]))
     begins = pl.Series(first_pieces, dtype=pl.Int64)
-    for rows in owners.attribute(all_events, batches(writebacks.table("writebacks"), owner.BATCH)):
+    for rows in owners.attribute(page_events, batches(writebacks.table("writebacks"), owner.BATCH)):
         partition_of = begins.search_sorted(rows["piece"], "right").cast(pl.Int64) - 1
         for (index,), of_partition in rows.with_columns(partition=partition_of).group_by("partition"):
             intervals.append(int(index), of_partition.drop("partition"))

@@ -22,7 +22,8 @@ WRITTEN: Final[dict[str, Any]] = {
     "is_write_recorded": True, "is_dirtied_by_other": False, "has_several_dirtiers": False, "is_redirtied": False,
     "is_within_write": False, "file_dirtiers": 1, "is_in_folio": False, "is_first": False, "is_new_inode": False,
     "is_clean": False, "is_direct": False, "is_pageless": False, "is_modified_later": False,
-    "may_be_written_before": False, "may_be_written_since": False, "may_lack_events": False,
+    "may_be_written_before": False, "may_be_written_since": False, "may_lack_events": False, "is_complete": True,
+    "count": 1,
 }  # fmt: skip
 """A block to which an app wrote, and which the flusher writes back."""
 
@@ -46,6 +47,12 @@ CASES: Final[list[tuple[dict[str, Any], str, str]]] = [
     ({**UNMODIFIED, "is_clean": True, "is_direct": None}, "+large_folios", "no_modification: unknown"),
     ({**UNMODIFIED, "is_direct": None}, "", "no_modification: unknown"),
     ({}, "-dirtying", "dirtying_not_recorded: inferred"),
+    ({**DIRTIED, "has_several_dirtiers": True}, "-dirtying +shared_dirtying", "several_on_shared_disk: unknown"),
+    ({**DIRTIED, "is_complete": False}, "-dirtying +shared_dirtying", "shared_disk: inferred"),
+    ({"is_complete": False}, "-dirtying +shared_dirtying", "shared_disk: inferred"),
+    ({"count": 2}, "-dirtying +shared_dirtying", "shared_disk: inferred"),
+    ({}, "-dirtying +shared_dirtying", "last_modifier: fact"),
+    ({**UNMODIFIED, "is_clean": True, "is_direct": None}, "-dirtying +shared_dirtying", "no_modification: unknown"),
     ({"is_direct": None}, "-drops", "may_be_direct: inferred"),
     ({"is_direct": None, "submit_process": None}, "-drops", "may_be_direct: inferred"),
     ({"is_direct": None, "submit_process": APP}, "-drops", "last_modifier: fact"),
@@ -100,7 +107,7 @@ def decided(facts: dict[str, Any], changes: str) -> str:
     for change in changes.split():
         (recorded.add if change[0] == "+" else recorded.remove)(change[1:])
     coverage = Coverage(**{name: [DEV] if name in recorded else [] for name in Coverage._fields})
-    types = {name: TYPES.get(name, pl.Int32 if name == "file_dirtiers" else pl.Boolean) for name in WRITTEN}
+    types = {name: TYPES.get(name, pl.Int32 if name in ("file_dirtiers", "count") else pl.Boolean) for name in WRITTEN}
     block = pl.DataFrame([WRITTEN | facts], schema=types)
     rule = rules.RULES[block.select(rules.first_that_applies(coverage)).item()]
     return f"{rule.name}: {rule.verdict}"

@@ -367,6 +367,9 @@ def test_writeback_events_of_a_disk_are_of_the_only_filesystem_on_it(parts, dirt
     assert told.filter(pl.col("event") == dirtied[0])["dev"].to_list() == dirtied_on
     assert told.filter(pl.col("event") == wrote[0])["dev"].to_list() == [parts[0]]
     assert tracepoints.sharing(disks) == sharing
+    each = tracepoints.on_each_filesystem(events.lazy(), disks).collect()
+    assert each.filter(pl.col("event") == dirtied[0])["dev"].to_list() == [*sorted(sharing), *dirtied_on]
+    assert each.filter(pl.col("event") == wrote[0])["dev"].to_list() == [parts[0]]
 
 
 def test_a_filesystem_that_has_events_and_no_requests_may_be_on_a_disk_of_partitions():
@@ -547,7 +550,8 @@ def dirty(page, tid, ino=12):
 def test_a_store_to_an_equal_inode_number_on_another_filesystem_is_not_a_write():
     """A thread alternately writes on one filesystem and stores on the other; another thread stored on the first.
 
-    Stores through a memory map have no events here. Writeback records only the disk and the inode number.
+    Stores through a memory map have no events here. Writeback records only the disk and the inode number. Page 0 was
+    written and dirtied by one process alone.
     """
     there = {"dev": SECOND_PART}
     on_first = [(name, row | {"dev": FIRST_PART}) for name, row in (wrote(12, 0, 7), wrote(12, 0, 7))]
@@ -560,8 +564,9 @@ def test_a_store_to_an_equal_inode_number_on_another_filesystem_is_not_a_write()
     got = all_owned(
         out, placed, schema.empty("tasks"), {FIRST_PART: 4096, SECOND_PART: 4096}, None, recorded,
         page_bytes=4096, sharing=tracepoints.sharing(disks),
+        page_events=tracepoints.on_each_filesystem(events.lazy(), disks).collect(),
     )  # fmt: skip
-    assert answer(got) == [(8000, 0, 1, "app7", None, "inferred"), (9000, 7, 1, None, 0, "unknown")]
+    assert answer(got) == [(8000, 0, 1, "app7", None, "write_begin"), (9000, 7, 1, None, 0, "unknown")]
 
 
 def test_what_was_written_before_a_page_became_dirty_may_be_out_where_a_write_has_no_place():

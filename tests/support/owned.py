@@ -20,13 +20,16 @@ def all_owned(
     *,
     page_bytes: int | None,
     sharing: Collection[int] = (),
+    page_events: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Return the pieces of a whole recording with the owner columns of table io, in a single batch."""
     events = fs_events.lazy()
     devices = owner.coverage.with_modifications(pieces["part_dev"], events, recorded)
+    every = events if page_events is None else page_events.lazy()
     owners = owner.Owners(
-        *(events, tasks, block_bytes, lost, recorded), page_bytes=page_bytes, devices=devices, sharing=sharing
-    )
+        *(events, tasks, block_bytes, lost, recorded),
+        page_bytes=page_bytes, devices=devices, sharing=sharing, page_events=every,
+    )  # fmt: skip
     pieces, writebacks = owners.prepare(pieces)
-    decided = pl.concat(owners.attribute(events, [writebacks.sort("ts_ns", maintain_order=True)]))
+    decided = pl.concat(owners.attribute(every, [writebacks.sort("ts_ns", maintain_order=True)]))
     return owners.split(pieces, decided if decided.height else None)

@@ -59,13 +59,15 @@ class Owners:
         page_bytes: int | None,
         devices: pl.Series,
         sharing: Collection[int] = (),
+        page_events: pl.LazyFrame | None = None,
     ) -> None:
         """Find out what the trace covers.
 
         `fs_events` and `tasks` are the tables of these names; the first may lack repetitions
         (`tracepoints.without_repetitions`). `block_bytes` is the block size of the filesystem on each device, if known.
         `recorded` are the events that the recorder reports as enabled. `devices` are those with recorded modifications
-        (`coverage.with_modifications`). On those `sharing` a disk, dirtying events do not identify the filesystem.
+        (`coverage.with_modifications`). On those `sharing` a disk, dirtying events do not identify the filesystem, and
+        are only in `page_events`, on each of them (`tracepoints.on_each_filesystem`).
         """
         self._fs_events = fs_events
         self._processes = processes.Processes(tasks)
@@ -84,6 +86,7 @@ class Owners:
         self._coverage = coverage.coverage(
             *(kinds, devices, recorded), page_bytes=page_bytes, block_bytes=self._sizes,
             bio_pages=self._bio_pages.devices.drop_nulls().to_list(), sharing=sharing,
+            page_events=fs_events if page_events is None else page_events,
         )  # fmt: skip
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []

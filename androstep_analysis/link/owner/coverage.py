@@ -21,6 +21,7 @@ class Coverage(NamedTuple):
     """The devices for which the trace holds every event of a class, except for lost events.
 
     - dirtying: pages become dirty
+    - shared_dirtying: the same, but some of the events may be of another filesystem on the disk
     - presence: pages are added to the cache or dropped
     - drops: pages are dropped
     - invalidations: parts of folios are dropped
@@ -39,6 +40,7 @@ class Coverage(NamedTuple):
     """
 
     dirtying: Collection[int]
+    shared_dirtying: Collection[int]
     presence: Collection[int]
     drops: Collection[int]
     invalidations: Collection[int]
@@ -62,24 +64,26 @@ def coverage(
     block_bytes: Mapping[int, int],
     bio_pages: Collection[int],
     sharing: Collection[int],
+    page_events: pl.LazyFrame,
 ) -> Coverage:
     """Return the coverage of `devices`; `recorded` are the events that the recorder reports as enabled.
 
     `fs_events` may be reduced to its `tracepoints.kinds`. `block_bytes` has the devices that are not written in single
-    sectors. Devices that are `sharing` a disk have no dirtying events. If the page size is unknown, so are the bytes
-    that events of pages are about.
+    sectors. The dirtying events of devices that are `sharing` a disk are only in `page_events`, and may be of another
+    filesystem. If the page size is unknown, so are the bytes that events of pages are about.
     """
 
-    def having(*names: str) -> list[int]:
+    def having(*names: str, events: pl.LazyFrame = fs_events) -> list[int]:
         if page_bytes is None:
             return []
         if not set(names).isdisjoint(recorded):
             return devices.to_list()
-        return tracepoints.devices(fs_events, pl.col("event").is_in(names))
+        return tracepoints.devices(events, pl.col("event").is_in(names))
 
     is_unsized = tracepoints.is_own("ext4") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
     return Coverage(
         dirtying=[dev for dev in having(*tracepoints.DIRTIED) if dev not in sharing],
+        shared_dirtying=[dev for dev in sharing if dev in having(*tracepoints.DIRTIED, events=page_events)],
         presence=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         drops=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         invalidations=having(*tracepoints.INVALIDATED_PLAINLY),

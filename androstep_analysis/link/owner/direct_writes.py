@@ -35,15 +35,17 @@ def is_direct(
 
     - The probe on submit_bio decides it, except for the devices `with_own_events`: bios of encrypted data do not carry
       pages of a file.
-    - So do events of direct I/O (`decided`), if dirtying and the sizes of folios are recorded too.
+    - So do events of direct I/O (`decided`), if dirtying and the sizes of folios are recorded too. On a shared disk
+      they only exclude it, because dirtying may be of another file.
     - A block that a kernel thread submits comes from the page cache, if that thread queued it (`submitters.is_caller`).
     """
     dev = pl.col("dev")
     has_probe = dev.is_in(list(coverage.bio_pages))
-    is_covered = dev.is_in(list(coverage.direct_calls)) & dev.is_in(list(coverage.dirtying))
+    is_shared = dev.is_in(list(coverage.shared_dirtying))
+    is_covered = dev.is_in(list(coverage.direct_calls)) & (dev.is_in(list(coverage.dirtying)) | is_shared)
     of_calls = callers.select(pl.struct("dev", "ino").unique()).to_series()
     is_other = pl.col("is_caller") | ~pl.struct("dev", "ino").is_in(of_calls.implode())
-    by_call = pl.when("is_decided").then("is_direct").when(is_other).then(False)
+    by_call = pl.when("is_decided").then(pl.when(~is_shared).then("is_direct")).when(is_other).then(False)
     rule = (
         pl.when(has_probe & ~pl.col("is_pageless"))
         .then(False)

@@ -57,6 +57,8 @@ def name_modifiers(blocks: pl.DataFrame, unplaced: pl.DataFrame, coverage: Cover
     is_modified_later (another process modified the block before the device below got it). `unplaced` are the times
     (dev, ts_ns, sorted) of writebacks at unknown file positions.
     """
+    # On a shared disk, the event that shows a clean page may be of another filesystem.
+    blocks = blocks.with_columns(seen_clean_ns=pl.when(~_is_in(coverage.shared_dirtying)).then("seen_clean_ns"))
     facts = blocks.with_columns(
         submit_process=pl.coalesce("submit_pid", -pl.col("submit_tid")),
         may_be_written_before=_may_be_written_before(blocks, unplaced, coverage.lifetimes),
@@ -123,12 +125,28 @@ def no_modification(_coverage: Coverage) -> pl.Expr:
 
 @_rule("inferred")
 def dirtying_not_recorded(coverage: Coverage) -> pl.Expr:
-    """Return whether the trace does not record which pages of this filesystem become dirty.
+    """Return whether the trace does not record which pages become dirty."""
+    return ~_is_in(coverage.dirtying) & ~_is_in(coverage.shared_dirtying)
 
-    The event has the inode number and the disk, but not the filesystem (`folio_account_dirtied`, Linux
-    mm/page-writeback.c). If several filesystems are on the disk, it does not identify the file.
+
+@_rule("unknown")
+def several_on_shared_disk(coverage: Coverage) -> pl.Expr:
+    """Return whether several filesystems are on the disk, and several processes dirtied a page without recorded writes.
+
+    Each of them may have dirtied the page of a file with the same inode number on another of the filesystems.
     """
-    return ~_is_in(coverage.dirtying)
+    return _is_in(coverage.shared_dirtying) & pl.col("has_several_dirtiers")
+
+
+@_rule("inferred")
+def shared_disk(coverage: Coverage) -> pl.Expr:
+    """Return whether several filesystems are on the disk, unless one process alone wrote and dirtied the page.
+
+    The event of dirtying has the inode number and the disk, but not the filesystem (`folio_account_dirtied`, Linux
+    mm/page-writeback.c). It counts for the file with that number on each of them, so that none is missing.
+    """
+    is_alone = pl.col("is_complete") & (pl.col("count") == 1)
+    return _is_in(coverage.shared_dirtying) & ~is_alone
 
 
 @_rule("inferred")
