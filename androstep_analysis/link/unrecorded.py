@@ -34,7 +34,7 @@ EVERYWHERE = (
 """Kinds that the recording of any filesystem needs."""
 
 OF_EXT4 = (
-    Kind("where ext4 puts data", ("ext4_es_insert_extent",), "files of newly allocated blocks"),
+    Kind("where ext4 puts data", ("ext4_es_insert_extent", tracepoints_ext4.MAPS), "files of newly allocated blocks"),
     Kind("the freeing of blocks", (tracepoints_ext4.FREES,), "until when a block was a file's"),
     Kind("the allocation of inodes", ("ext4_allocate_inode",), "which of several files bore a number"),
     Kind("the freeing of inodes", ("ext4_free_inode", "ext4_evict_inode"), "until when a file bore its number"),

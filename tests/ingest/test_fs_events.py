@@ -53,6 +53,27 @@ FORMS = {
     "f2fs_map_blocks: dev = (254,7), ino = 56, file offset = 9, start blkaddr = 0x1f, len = 0x2, err = 0": {
         **{"ino": 56, "file_block": 9, "block": 31, "nr_blocks": 2, "error": 0}
     },
+    # Linux 6.2, and before
+    "f2fs_lookup_read_extent_tree_end: dev = (254,7), ino = 56, pgofs = 5, read_ext_info(fofs: 4, len: 3, blk: 90)": {
+        **{"ino": 56, "file_block": 4, "block": 90, "nr_blocks": 3}
+    },
+    "f2fs_lookup_extent_tree_end: dev = (254,7), ino = 56, pgofs = 5, ext_info(fofs: 4, len: 3, blk: 90)": {
+        **{"ino": 56, "file_block": 4, "block": 90, "nr_blocks": 3}
+    },
+    "f2fs_update_read_extent_tree_range: dev = (254,7), ino = 56, pgofs = 4, len = 3, blkaddr = 90, c_len = 0": {
+        **{"ino": 56, "file_block": 4, "block": 90, "nr_blocks": 3}
+    },
+    "f2fs_update_extent_tree_range: dev = (254,7), ino = 56, pgofs = 4, blkaddr = 90, len = 3": {
+        **{"ino": 56, "file_block": 4, "block": 90, "nr_blocks": 3}
+    },
+    "ext4_ext_map_blocks_exit: dev 254,7 ino 16 flags CREATE|UNWRIT lblk 15 pblk 2066 len 3 mflags NMU ret 3": {
+        **{"ino": 16, "file_block": 15, "block": 2066, "nr_blocks": 3, "status": "NMU", "error": 3}
+    },
+    "ext4_ext_map_blocks_exit: dev 254,7 ino 61 flags  lblk 0 pblk 0 len 1 mflags  ret 0": {
+        **{"ino": 61, "file_block": 0, "block": 0, "nr_blocks": 1, "status": "", "error": 0}
+    },
+    "ext4_allocate_blocks: dev 254,7 ino 17 flags HINT_DATA|DELALLOC_RESV len 2 block 2560 lblk 1 goal 0 lleft 0"
+    " lright 0 pleft 0 pright 0": {"ino": 17, "file_block": 1, "block": 2560, "nr_blocks": 2},
     "f2fs_new_inode: dev = (254,7), ino = 53, ret = -12": {"ino": 53, "error": -12},
     "f2fs_lookup_start: dev = (254,7), pino = 3, name:a, flags:1 b, flags:17": {"parent": 3, "name": "a, flags:1 b"},
     "f2fs_lookup_end: dev = (254,7), pino = 3, name:x y, ino:57, err:0": {

@@ -15,6 +15,10 @@ from androstep_analysis.link.extents import operations
 LOOKUP = "ext4_es_lookup_extent_exit: dev 7,0 ino 12 found 1 [0/8) 100 W"
 MISS = "ext4_es_lookup_extent_exit: dev 7,0 ino 12 found 0 [0/0) 0 "
 OTHER = "ext4_es_lookup_extent_exit: dev 7,0 ino 13 found 1 [0/8) 900 W"
+MAPPED = "ext4_ext_map_blocks_exit: dev 7,0 ino 12 flags CREATE|UNWRIT lblk 0 pblk 100 len 8 mflags NMU ret 8"
+REMAPPED = "ext4_ext_map_blocks_exit: dev 7,0 ino 12 flags CREATE|CONVERT lblk 0 pblk 100 len 8 mflags M ret 8"
+FAILED = "ext4_ext_map_blocks_exit: dev 7,0 ino 12 flags CREATE|UNWRIT lblk 0 pblk 100 len 8 mflags U ret -28"
+ALLOCATED = "ext4_allocate_blocks: dev 7,0 ino 12 flags HINT_DATA len 8 block 100 lblk 0 goal 0"
 UNWRITTEN = "ext4_es_insert_extent: dev 7,0 ino 12 es [0/8) mapped 100 status U"
 WRITTEN = "ext4_es_insert_extent: dev 7,0 ino 12 es [0/8) mapped 100 status W"
 
@@ -37,6 +41,11 @@ def bio(rwbs: str) -> str:
         ([(77, UNWRITTEN), (78, bio("W"))], 0),
         ([(77, UNWRITTEN), (77, bio("R"))], 0),
         ([(77, WRITTEN), (77, bio("W"))], 0),
+        ([(77, MAPPED), (77, bio("W"))], 1),
+        ([(77, MAPPED), (78, bio("W"))], 0),
+        ([(77, REMAPPED), (77, bio("W"))], 0),
+        ([(77, FAILED), (77, bio("W"))], 0),
+        ([(77, ALLOCATED), (77, bio("W"))], 0),
         ([(77, UNWRITTEN), (77, bio("W")), (77, bio("W"))], 1),
     ],
 )

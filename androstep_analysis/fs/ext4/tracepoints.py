@@ -16,9 +16,11 @@ from androstep_analysis.fs.coverage import has
 CACHED = "ext4_es_cache_extent"
 INSERTS = ("ext4_es_insert_extent", CACHED)
 LOOKUP = "ext4_es_lookup_extent_exit"
+MAPS = "ext4_ext_map_blocks_exit"
+ALLOCATES = "ext4_allocate_blocks"
 FREES = "ext4_free_blocks"
 EVICTION = "ext4_evict_inode"
-OF_BLOCKS = (*INSERTS, LOOKUP, FREES, EVICTION)
+OF_BLOCKS = (*INSERTS, LOOKUP, MAPS, ALLOCATES, FREES, EVICTION)
 """The events that `mappings` and `frees` use."""
 
 ROOT_INODE = 2
@@ -45,7 +47,7 @@ def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
     changes = event.is_in([*INSERTS, FREES, EVICTION]) | is_miss()
     rows = events.with_columns(
         version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"), doubt_ns=_doubts(recorded)
-    ).filter(states_block())
+    ).filter(states_block() | (states_new_block() & ~has(recorded, INSERTS[0])))
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]
     return rows.unique(same, keep="first", maintain_order=True).drop("version")
 
@@ -87,6 +89,17 @@ def states_block() -> pl.Expr:
         & _fits()
         & pl.col("file_block").is_between(0, LARGEST_EXTENT)
     )
+
+
+def states_new_block() -> pl.Expr:
+    """Return whether an event of the map or the allocator states the location of file blocks.
+
+    ext4 inserts the same extent next (``ext4_map_blocks``), so that these events matter only without
+    ``ext4_es_insert_extent``. An allocation states the file block only as of then.
+    """
+    is_mapped = (pl.col("event") == MAPS) & pl.col("status").str.contains("[MU]") & (pl.col("error") > 0)
+    is_stated = is_mapped | (pl.col("event") == ALLOCATES)
+    return is_stated & _fits() & pl.col("file_block").is_between(0, LARGEST_EXTENT)
 
 
 def frees(events: pl.DataFrame) -> pl.DataFrame:

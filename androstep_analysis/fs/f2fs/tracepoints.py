@@ -5,6 +5,7 @@
 | out-of-place write | ``f2fs_submit_page_write``, ``f2fs_submit_folio_write`` | the old and the new block |
 | in-place write, read | ``f2fs_submit_page_bio`` | the block |
 | direct I/O, readahead | ``f2fs_map_blocks`` (not for each page) | the mapping |
+| any of a regular file | ``f2fs_update_read_extent_tree_range``, ``f2fs_lookup_read_extent_tree_end`` | the mapping |
 
 The events of writes come before the bio with the page is queued. Measured on Linux 6.1, they give the inode and the
 file offset of every data block written, including those of deleted files, and the kind of every other block.
@@ -20,7 +21,12 @@ from androstep_analysis.fs.coverage import has
 
 SUBMITS = ("f2fs_submit_page_write", "f2fs_submit_folio_write", "f2fs_submit_page_bio", "f2fs_submit_folio_bio")
 MAPS = "f2fs_map_blocks"
-OF_BLOCKS = (*SUBMITS, MAPS)
+EXTENT_TREE = (
+    *("f2fs_lookup_extent_tree_end", "f2fs_lookup_read_extent_tree_end"),
+    *("f2fs_update_extent_tree_range", "f2fs_update_read_extent_tree_range"),
+)
+"""Events of the extent cache. An update follows the submission of its page, and its bio may be queued before."""
+OF_BLOCKS = (*SUBMITS, MAPS, *EXTENT_TREE)
 """The events that `mappings` and `frees` use."""
 
 COMPLETE = (SUBMITS[:2], SUBMITS[2:], (MAPS,))
@@ -58,7 +64,8 @@ def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
     is_complete = pl.all_horizontal(has(recorded, *group) for group in COMPLETE) | (kind == "META").fill_null(False)
     events = events.with_columns(doubt_ns=pl.when(~is_complete).then("ts_ns"))
     mapped = (pl.col("event") == MAPS) & (pl.col("error").fill_null(0) == 0)
-    rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped) & _fits("block")).with_columns(
+    is_cached = pl.col("event").is_in(EXTENT_TREE) & pl.col("doubt_ns").is_not_null()
+    rows = events.filter((pl.col("event").is_in(SUBMITS) | mapped | is_cached) & _fits("block")).with_columns(
         nr_blocks=pl.when(_is_counted()).then(1).otherwise("nr_blocks")
     )
     own = kind.is_in(["NODE", "META"]).fill_null(False) | pl.col("ino").is_in([NODE_INODE, META_INODE])
@@ -69,7 +76,7 @@ def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
         ino=pl.when(~own).then("ino"),
         incarnation=pl.when(~own).then("incarnation"),
         file_block=pl.when(~own).then("file_block"),
-        nr_blocks=pl.when(mapped).then("nr_blocks").otherwise(1),
+        nr_blocks=pl.when(pl.col("event").is_in(SUBMITS)).then(1).otherwise("nr_blocks"),
     ).filter(pl.col("nr_blocks").is_between(1, LARGEST_BLOCK) & (own | (pl.col("file_block") >= 0)))
 
 

@@ -32,6 +32,8 @@ F2FS_TYPES = {0: "DATA", 1: "NODE", 2: "META"}
 
 _INODE = {"dev": "dev", "ino": "ino"}
 _EXTENT = {**_INODE, "file_block": "lblk", "nr_blocks": "len", "block": "pblk", "status": "status"}
+_F2FS_FOUND = {**_INODE, "file_block": "fofs", "block": "blk", "nr_blocks": "len"}
+_F2FS_PLACED = {**_INODE, "file_block": "pgofs", "block": "blk", "nr_blocks": "len"}
 _WRITE = {**_INODE, "offset_bytes": "pos ki_pos", "nr_bytes": "len"}
 _WRITTEN = {**_INODE, "offset_bytes": "pos", "nr_bytes": "copied"}
 _DIRTY = {"bdi": "name", "ino": "ino", "page": "index"}
@@ -58,6 +60,20 @@ FIELDS: dict[str, dict[str, str]] = {
     "ext4_es_insert_extent": _EXTENT,
     "ext4_es_cache_extent": _EXTENT,
     "ext4_es_lookup_extent_exit": {**_EXTENT, "found": "found"},
+    "ext4_ext_map_blocks_exit": {
+        **_INODE,
+        "file_block": "lblk",
+        "nr_blocks": "len",
+        "block": "pblk",
+        "status": "mflags",
+        "error": "ret",
+    },
+    "ext4_allocate_blocks": {
+        **_INODE,
+        "file_block": "logical",
+        "nr_blocks": "len",
+        "block": "block",
+    },
     "ext4_free_blocks": {**_INODE, "mode": "mode", "block": "block", "nr_blocks": "count"},
     "ext4_allocate_inode": {**_INODE, "parent": "dir", "mode": "mode"},
     "ext4_free_inode": {**_INODE, "mode": "mode"},
@@ -99,6 +115,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "nr_blocks": "m_len",
         "error": "ret",
     },
+    "f2fs_lookup_extent_tree_end": _F2FS_FOUND,
+    "f2fs_lookup_read_extent_tree_end": _F2FS_FOUND,
+    "f2fs_update_extent_tree_range": _F2FS_PLACED,
+    "f2fs_update_read_extent_tree_range": _F2FS_PLACED,
     "f2fs_new_inode": {**_INODE, "error": "ret"},
     "f2fs_lookup_start": _ENTRY,
     "f2fs_lookup_end": {**_ENTRY, "child": "cino", "error": "err"},
@@ -146,7 +166,7 @@ Names that are not columns of the table denote values that are converted first (
 TABLE = "fs_events"
 
 _FLAG = re.compile(
-    r"\{ *\(*(?:1U?L{0,2} *<< *\(?(?P<shift>\d{1,2})|(?P<number>0x[0-9a-fA-F]+|\d+))"
+    r"\{ *\(*(?:1U?L{0,2}\)* *<< *\(?(?P<shift>\d{1,2})|(?P<number>0x[0-9a-fA-F]+|\d+))"
     r'[^,"]{0,40}, *"(?P<letter>[A-Z])" *\}'
 )
 

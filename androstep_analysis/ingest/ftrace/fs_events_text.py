@@ -33,6 +33,13 @@ _F2FS_BLOCK = (
     "[FAILED TO PARSE] dev={dev} ino={ino} index=0x{file_block:x} old_blkaddr={old_block} new_blkaddr={block}"
     " {*w}type={status:type}{nr_blocks:=1}{end}",
 )
+_F2FS_FOUND = (
+    f"{_F2FS_INODE}, pgofs = {{#}}, {{*}}ext_info(fofs: {{file_block}}, len: {{nr_blocks}}, blk: {{block}})",
+)
+_F2FS_PLACED = (
+    f"{_F2FS_INODE}, pgofs = {{file_block}}, len = {{nr_blocks}}, blkaddr = {{block}}",
+    f"{_F2FS_INODE}, pgofs = {{file_block}}, blkaddr = {{block}}, len = {{nr_blocks}}",
+)
 _TRANSFER = (
     "entry_name {name:text}, offset {offset_bytes}, bytes {nr_bytes}, cmdline {*}, pid {#}, i_size {#}, ino {ino}{end}"
 )
@@ -65,6 +72,11 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "ext4_es_lookup_extent_exit": (
         f"{_INODE} found {{#}} [{{file_block}}/{{nr_blocks}}) {{block}}{{? }}{{status:flags}}",
     ),
+    "ext4_ext_map_blocks_exit": (
+        f"{_INODE} flags {{*}}lblk {{file_block}} pblk {{block}} len {{nr_blocks}} mflags{{? }}{{status:flags}}"
+        "{*w}ret {error:s}{end}",
+    ),
+    "ext4_allocate_blocks": (f"{_INODE} flags {{*}}len {{nr_blocks}} block {{block}} lblk {{file_block}}",),
     "ext4_free_blocks": (f"{_INODE} mode 0{{mode:o}} block {{block}} count {{nr_blocks}}",),
     "ext4_allocate_inode": (f"{_INODE} dir {{parent}} mode 0{{mode:o}}",),
     "ext4_free_inode": (f"{_INODE} mode 0{{mode:o}}",),
@@ -108,6 +120,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
         f"{_F2FS_INODE}, file offset = {{file_block}}, start blkaddr = 0x{{block:x}}, len = 0x{{nr_blocks:x}},"
         " {*w}err = {error:s}",
     ),
+    "f2fs_lookup_extent_tree_end": _F2FS_FOUND,
+    "f2fs_lookup_read_extent_tree_end": _F2FS_FOUND,
+    "f2fs_update_extent_tree_range": _F2FS_PLACED,
+    "f2fs_update_read_extent_tree_range": _F2FS_PLACED,
     "f2fs_new_inode": (f"{_F2FS_INODE}, ret = {{error:s}}",),
     "f2fs_lookup_start": (f"{_F2FS_DEV}, pino = {{parent}}, name:{{name:text}}, flags:{{#}}{{end}}",),
     "f2fs_lookup_end": (

@@ -49,7 +49,7 @@ def by_device(
 
     `fs_events` is the table with each event on the device of its filesystem, `page_bytes` the size of a page, if known.
     """
-    stating = fs_events.filter(_states_location() & ~pl.col("dev").is_in(list(reported)))
+    stating = fs_events.filter((_states_location() | _repeats_location()) & ~pl.col("dev").is_in(list(reported)))
     open_devices = stating.select(pl.col("dev").drop_nulls().unique()).collect(engine="streaming")["dev"]
     proven = {}
     if len(open_devices):
@@ -85,6 +85,8 @@ def confirming(fs_events: pl.LazyFrame, bios: pl.DataFrame, page_bytes: int | No
     """
     bios = bios.sort("time").head(_MAX_BIOS)
     stated = fs_events.filter(_states_location()).head(_MAX_STATEMENTS).collect()
+    if stated.is_empty():
+        stated = fs_events.filter(_repeats_location()).head(_MAX_STATEMENTS).collect()
     is_access = pl.col("event").is_in([*tracepoints.DIRECT, tracepoints.CACHED])
     touched = fs_events.filter(is_access).select("event", "ts_ns", "ino", "offset_bytes", "page").head(_MAX_STATEMENTS)
     accesses = touched.collect()
@@ -133,10 +135,19 @@ def _states_location() -> pl.Expr:
     of_ext4 = event.is_in([*tracepoints_ext4.INSERTS, tracepoints_ext4.LOOKUP])
     is_mapped = pl.col("status").str.contains("^[A-Z]*[WU]")
     of_f2fs = event.is_in([*tracepoints_f2fs.SUBMITS, tracepoints_f2fs.MAPS])
-    states = (of_ext4 & is_mapped) | of_f2fs
+    return ((of_ext4 & is_mapped) | of_f2fs).fill_null(False) & _fits()
+
+
+def _repeats_location() -> pl.Expr:
+    """Return whether an event states a location that another event, which may not be recorded, states as well."""
+    of_f2fs = pl.col("event").is_in(tracepoints_f2fs.EXTENT_TREE)
+    return (tracepoints_ext4.states_new_block() | of_f2fs).fill_null(False) & _fits()
+
+
+def _fits() -> pl.Expr:
     fits = pl.col("block").is_between(1, tracepoints_ext4.LARGEST_BLOCK)
     fits &= pl.col("nr_blocks").fill_null(1).is_between(1, tracepoints_ext4.LARGEST_EXTENT)
-    return states.fill_null(False) & fits & (pl.col("file_block").fill_null(0) <= tracepoints_ext4.LARGEST_EXTENT)
+    return fits & (pl.col("file_block").fill_null(0) <= tracepoints_ext4.LARGEST_EXTENT)
 
 
 def _stated(stated: pl.DataFrame, size: int) -> tuple[Int64s, Int64s]:

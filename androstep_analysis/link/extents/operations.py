@@ -4,9 +4,9 @@ Most events state where blocks of a file are because these are about to be read 
 the bios of this operation, even if other kinds of events were not recorded. Each kind of event is evaluated alone, so
 that another kind never hides what it proves:
 
-- A block that ext4 inserts as unwritten has no data yet, and each writer of an unwritten block inserts it again before
-  its bio (Linux fs/ext4/inode.c, ``ext4_map_blocks`` with EXT4_GET_BLOCKS_CREATE). So the first bio of the block
-  is that writer's, if the same thread submits it.
+- A block that ext4 inserts, or maps (``ext4_ext_map_blocks_exit``), as unwritten has no data yet, and each writer of an
+  unwritten block inserts it again before its bio (Linux fs/ext4/inode.c, ``ext4_map_blocks`` with
+  EXT4_GET_BLOCKS_CREATE). So the first bio of the block is that writer's, if the same thread submits it.
 - A thread that reads looks up each run of blocks before it submits the bio. Its look-up holds for its reads of data
   until it looks up another file, or finds nothing.
 - F2FS names a page before its bio. Pages of several threads may share a bio, but the block cannot become another file's
@@ -29,7 +29,7 @@ from androstep_analysis.link.extents import direct_io
 from androstep_analysis.link.intervals import FOREVER
 
 _INSERT = tracepoints_ext4.INSERTS[0]
-_KINDS = ((_INSERT,), (tracepoints_ext4.LOOKUP,), *tracepoints_f2fs.COMPLETE)
+_KINDS = ((_INSERT,), (tracepoints_ext4.MAPS,), (tracepoints_ext4.LOOKUP,), *tracepoints_f2fs.COMPLETE)
 
 
 def extents(stated: pl.DataFrame, fs_events: pl.LazyFrame, block: pl.LazyFrame, lost: Losses) -> pl.DataFrame:
@@ -121,7 +121,12 @@ def _is_own() -> pl.Expr:
     is_write = pl.col("op") == "write"
     written, in_place, mapped = tracepoints_f2fs.COMPLETE
     return (
-        (event.is_in([_INSERT]) & pl.col("status").str.contains("^[A-Z]*U") & is_write & of_thread)
+        (
+            event.is_in([_INSERT, tracepoints_ext4.MAPS])
+            & pl.col("status").str.contains("^[A-Z]*U")
+            & is_write
+            & of_thread
+        )
         | ((event == tracepoints_ext4.LOOKUP) & ~is_write & of_thread & ~pl.col("meta"))
         | (event.is_in(written) & is_write)
         | event.is_in(in_place)
