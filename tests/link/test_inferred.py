@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
 from support import corpus, stock, truth
 
-from androstep_analysis import link, native
+from androstep_analysis import ingest, link, native
 from androstep_analysis.common import schema, units
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.spool import Spool
@@ -67,6 +68,44 @@ def test_files_and_owners_of_what_was_read(name: str) -> None:
 def test_a_recording_with_all_events_has_nothing_inferred_from_few() -> None:
     io = io_of(truth.staging(corpus.path("kernel/f2fs_guest_6.1")))
     assert io["map_percent"].null_count() == io["owner_percent"].null_count() == io.height
+
+
+ISSUED = """\
+ app-77 [000] 1.000001: block_rq_issue: 7,0 {rwbs} 4096 () 816 + 8 [app]
+ kworker/0:1-5 [000] 1.000002: block_rq_issue: 7,0 {rwbs} 4096 () 916 + 8 [kworker/0:1]
+ <idle>-0 [000] 1.000003: block_rq_complete: 7,0 {rwbs} () 816 + 8 [0]
+ <idle>-0 [000] 1.000004: block_rq_complete: 7,0 {rwbs} () 916 + 8 [0]
+"""
+
+
+def read(path: Path, text: str) -> Staging:
+    path.write_text(text)
+    return ingest.read(path)
+
+
+@pytest.mark.parametrize(("rwbs", "percent"), [("R", 99), ("WS", 95), ("D", 99)])
+def test_a_request_without_bios_belongs_to_the_process_that_issues_it(rwbs: str, percent: int, tmp_path: Path) -> None:
+    queued = f" other-78 [000] 1.000000: block_bio_queue: 7,0 {rwbs} 816 + 8 [other]\n"
+    answer = ("owner_comm", "owner_via", "owner_percent", "owner_count")
+    text = ISSUED.format(rwbs=rwbs)
+    io = io_of(read(tmp_path / "issued", text))
+    assert io.select(answer).rows() == [("app", "inferred", percent, None), (None, "unknown", None, 0)]
+    io = io_of(read(tmp_path / "queued", queued + text))
+    assert io.select(answer).row(0)[0] == "other"
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_issuers_are_right_as_often_as_stated(name: str) -> None:
+    """The recording lacks the events of bios and pages."""
+    directory = corpus.path(f"kernel/{name}")
+    recorded = truth.staging(directory)
+    block = recorded.block.filter(pl.col("action") != "queue")
+    io = io_of(recorded.with_tables(fs_events=recorded.fs_events.clear(), block_events=block))
+    answers = stock.judged(io, truth.writes(directory))
+    named = answers.filter(pl.col("owner").str.starts_with("inferred"), owner_percent=inferred.ISSUED["write"].percent)
+    assert named.height > 1000
+    assert (named["owner"] == "inferred right").mean() > 0.8
+    assert answers.filter(pl.col("owner") == "fact wrong").is_empty()
 
 
 def test_no_result_depends_on_events_with_losses_between_them() -> None:
