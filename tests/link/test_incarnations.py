@@ -59,12 +59,14 @@ def lives(*rows):
     names = ("ino", "incarnation", "created_ns", "deleted_ns")
     types = {"ino": pl.Int64, "incarnation": pl.Int32, "created_ns": pl.Int64, "deleted_ns": pl.Int64}
     return pl.DataFrame([dict(zip(names, row, strict=True)) for row in rows], schema=types).with_columns(
-        dev=pl.lit(DEV, pl.UInt32)
+        dev=pl.lit(DEV, pl.UInt32), first_ns=pl.coalesce("created_ns", pl.lit(FIRST))
     )
 
 
-def told(after, traced, before=None, offset=OFFSET, lost_events=0, clock="mono"):
+def told(after, traced, before=None, offset=OFFSET, lost_events=0, clock="mono", events=None):
     staging = Staging("test", {}, FIRST, LAST, clock=clock, realtime_offset_ns=offset, lost_events=lost_events)
+    if events is not None:
+        staging = staging.with_tables(fs_events=events.lazy())
     staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(staging, after, traced))
     table = incarnations.numbered(before, after, traced, staging)
     return {(ino, generation): number for _, ino, generation, number in table.iter_rows()}
@@ -137,6 +139,43 @@ def test_one_creation_alone_proves_no_clock():
     assert told(image((12, 7, MADE)), TRACED, offset=None) == {(12, 7): 2}
     two = image((12, 7, MADE), (14, 9, 161 * SECOND))  # they disagree: one of them, or both, are later files
     assert told(two, TRACED, offset=None) == {(12, 7): 2, (14, 9): 2}
+
+
+MAPPED, FREED = {"event": "ext4_es_insert_extent"}, {"event": "ext4_free_blocks"}
+EVICTED, MADE_FILE = {"event": "ext4_evict_inode", "nlink": 0}, {"event": "ext4_allocate_inode"}
+ONE = lives((12, 1, None, None))
+"""Without creations and deletions, all events of a number are of one incarnation."""
+DURING, BEFORE, AFTER = 150 * SECOND, FIRST - SECOND, LAST + SECOND
+LATER = ONE.with_columns(first_ns=pl.lit(DURING))
+"""The same, and the first event comes later."""
+
+
+@pytest.mark.parametrize(
+    ("events", "traced", "born", "before", "number"),
+    [
+        ([], ONE, BEFORE, (), 1),
+        ([], ONE, DURING, (), 2),
+        ([], ONE, None, ((12, 7, None),), 1),
+        ([], ONE, None, ((12, 6, None),), 2),
+        ([(13, FREED)], LATER, DURING, (), 1),
+        ([(13, FREED)], ONE, DURING, (), 2),
+        ([(12, FREED)], LATER, DURING, (), 2),
+        ([(13, FREED)], LATER, AFTER, (), 2),
+        ([(13, EVICTED)], lives((12, 0, None, None)), DURING, (), 0),
+        ([(13, EVICTED)], lives((12, 0, None, 120 * SECOND), (12, 1, None, None)), DURING, (), 1),
+        ([(13, EVICTED)], lives((12, 0, None, 120 * SECOND), (12, 1, None, None)), AFTER, (), 2),
+        ([(13, EVICTED)], lives((12, 0, None, 120 * SECOND)), DURING, (), 1),
+        ([(13, EVICTED), (13, MADE_FILE)], lives((12, 0, None, None)), DURING, (), 1),
+    ],
+)
+def test_the_only_file_of_a_number_is_known_without_its_creation(events, traced, born, before, number):
+    """Deletions, or freed blocks of other files, show that the last file of number 12 lives on."""
+    rows = [{"dev": DEV, "ino": ino, "ts_ns": DURING, **columns} for ino, columns in [(12, MAPPED), *events]]
+    types = schema.table("fs_events").polars
+    names = ("dev", "ino", "ts_ns", "event", "nlink")
+    table = schema.complete(pl.DataFrame(rows, schema={name: types[name] for name in names}), "fs_events")
+    found = told(image((12, 7, born)), traced, before=image(*before) if before else None, events=table)
+    assert found[12, 7] == number
 
 
 @settings(max_examples=200)

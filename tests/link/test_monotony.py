@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import monotony
 import polars as pl
 import pytest
+from support import stock
 
 from androstep_analysis import measures
 
@@ -151,3 +152,35 @@ def test_a_file_is_called_as_its_directory_was_called_last() -> None:
     assert names[13] == ["/a/f1", "/b/f1"] and names[17] == ["/a/f1"]
     paths = facts(tables["io"]).group_by("ino").agg(pl.col("path").unique().sort())
     assert dict(paths.rows())[13] == ["/b/f1"] and dict(paths.rows())[17] == ["/a/f1"]
+
+
+GROWING = {
+    "kernel/ext4_guest_6.1": [
+        ("ext4_allocate_blocks",), ("ext4_ext_map_blocks_exit",), ("ext4_es_insert_extent",),
+        ("ext4_es_lookup_extent_exit",),
+    ],
+    "kernel/f2fs_guest_6.1": [
+        ("f2fs_lookup_read_extent_tree_end", "f2fs_update_read_extent_tree_range"), ("f2fs_map_blocks",),
+        ("f2fs_submit_page_write",),
+    ],
+}  # fmt: skip
+"""Kinds of events that state the blocks of files, added one after the other."""
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_each_kind_of_event_about_blocks_makes_more_files_known(name: str) -> None:
+    of = monotony.recording(name)
+    assert of.truth is not None
+    kinds: list[str] = []
+    known = proven = 0
+    for added in GROWING[name]:
+        kinds = [*kinds, *added]
+        tables = of.only(kinds)
+        assert not monotony.wrong(of, tables)
+        written = tables["io"].filter(pl.col("op") == "write", pl.col("ino").is_not_null())
+        assert written["bytes"].sum() >= known
+        assert facts(written)["bytes"].sum() >= proven
+        known, proven = written["bytes"].sum(), facts(written)["bytes"].sum()
+        answers = stock.judged(tables["io"], of.truth)
+        assert (answers["file"] == "unknown").mean() < 0.02
+        assert (answers["file"] == "inferred wrong").mean() < 0.002
