@@ -143,7 +143,7 @@ _MAX_BLOCKS: Final = 1 << 13
 _LARGEST_BLOCK: Final = 1 << 48
 _LARGEST_ORDER: Final = 16
 
-_OWNER: Final = ("owner_pid", "owner_comm", "owner_package")
+_OWNER: Final = ("owner_pid", "owner_tid", "owner_comm", "owner_package")
 _THREAD: Final = ("ts_ns", "tid", "pid", "comm")
 
 
@@ -195,7 +195,7 @@ def runs(
     `fs_events` is the table with all events (`pagesize.counted`), `numbers` has their incarnations, `requests` and
     `block` are the tables requests and block_events. There is a row for each run of sectors of a request with one
     result: request_id, part_sector, nr_sectors, fs_dev, issue_ns, ino, incarnation, file_offset_bytes, rule, and the
-    owner (owner_pid, owner_comm, owner_package). Events and results of these filesystems are in memory at once.
+    owner (`_OWNER`). Events and results of these filesystems are in memory at once.
     """
     if not homes:  # avoid reading all events for nothing
         return pl.DataFrame(schema=_RUNS)

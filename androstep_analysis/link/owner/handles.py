@@ -16,7 +16,7 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner.processes import Processes
 
-_OWNER = ("owner_pid", "owner_comm", "owner_package", "owner_count")
+_OWNER = ("owner_pid", "owner_tid", "owner_comm", "owner_package", "owner_count")
 
 
 class Transactions(NamedTuple):
@@ -124,7 +124,7 @@ def _participants(fs_events: pl.LazyFrame, tasks: Processes) -> pl.DataFrame:
         rows.filter("is_process")
         .group_by("dev", "transaction", maintain_order=True)
         .agg(
-            *(pl.col(name).last().alias(f"handle{name[5:]}") for name in _OWNER[:3]),
+            *(pl.col(name).last().alias(f"handle{name[5:]}") for name in _OWNER[:4]),
             handle_count=process.n_unique().cast(pl.Int32),
         )
     )

@@ -48,7 +48,8 @@ class Processes:
     def of_threads(self, threads: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of `threads` (ts_ns, tid, pid, comm of an event, and any other columns) with further columns.
 
-        - owner_pid, owner_comm, owner_package: null for threads that move data of other processes, or serve them
+        - owner_pid, owner_tid, owner_comm, owner_package: null for threads that move data of other processes, or serve
+          them
         - is_process
         - is_server: `tasks.serves_others`; never with is_process
         - is_filesystem: a thread of the filesystem itself (journal, checkpoint, garbage collection)
@@ -96,6 +97,7 @@ class Processes:
             "is_server",
             "is_filesystem",
             owner_pid=pl.when("is_process").then("task_pid"),
+            owner_tid=pl.when("is_process").then("asking_tid"),
             owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
             owner_package=pl.when("is_process").then("listed_package"),
         )

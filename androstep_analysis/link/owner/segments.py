@@ -9,7 +9,7 @@ import polars as pl
 from androstep_analysis.common import schema, units
 from androstep_analysis.link.owner import submitters, writebacks
 
-_OWNER = ("pid", "comm", "package")
+_OWNER = ("pid", "tid", "comm", "package")
 
 
 def blocks(written: pl.DataFrame, intervals: pl.DataFrame, block_bytes: Mapping[int, int]) -> pl.DataFrame:

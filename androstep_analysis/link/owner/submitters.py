@@ -18,6 +18,7 @@ def submitters(pieces: pl.DataFrame, processes: Processes) -> pl.DataFrame:
     own = pl.col("is_filesystem")
     return identified.select(
         "owner_pid",
+        owner_tid=pl.when(own).then("tid").otherwise("owner_tid"),
         owner_comm=pl.when(own).then("comm").otherwise("owner_comm"),
         owner_package="owner_package",
         owner_count=pl.col("is_process").cast(pl.Int32),
