@@ -89,10 +89,11 @@ def tables(
     )
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     issuers = inferred.issuers(linked.requests, staging.block, processes.Processes(tasks))
+    placing = inferred.with_placements(recording.fs_events)
     inferred_runs = _infer(recording, types if "tracepoint" in sources else None, sizes, tasks)
     mapped = _map_requests(recording, mapping, sources, spool)
     for pieces in _decide_owners(mapped, _owners(recording, sizes, tasks), recording.page_events):
-        filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files), issuers)
+        filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),

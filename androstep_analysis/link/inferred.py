@@ -6,7 +6,8 @@ that issues a request. One pass in order of time (native/infer) keeps the dirty 
 block of a request by the first of `RULES` that applies.
 
 Results are marked as inferred and never replace a fact. They do replace an inferred result of linking that rests on a
-mapping which may no longer be valid: less than half of these were right.
+mapping which may no longer be valid, unless the trace records where new blocks are placed: without that, less than half
+of these were right.
 """
 
 from __future__ import annotations
@@ -378,6 +379,13 @@ def _joined(table: pl.DataFrame, sizes: Mapping[int, int]) -> pl.DataFrame:
     )
 
 
+def with_placements(fs_events: pl.LazyFrame) -> list[int]:
+    """Return the devices with events that state where a filesystem places new blocks."""
+    of_ext4 = (tracepoints_ext4.INSERTS[0], tracepoints_ext4.MAPS, tracepoints_ext4.ALLOCATES)
+    of_f2fs = (*tracepoints_f2fs.SUBMITS, *tracepoints_f2fs.EXTENT_TREE)
+    return tracepoints.devices(fs_events, pl.col("event").is_in([*of_ext4, *of_f2fs]))
+
+
 def issuers(requests: pl.LazyFrame, block: pl.LazyFrame, tasks: Processes) -> pl.DataFrame:
     """Return the processes that issue requests without a known submitter: request_id, op and the owner.
 
@@ -413,15 +421,19 @@ def with_issuers(pieces: pl.DataFrame, issuers: pl.DataFrame) -> pl.DataFrame:
     ).select(pieces.columns)
 
 
-def applied(pieces: pl.DataFrame, runs: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
+def applied(
+    pieces: pl.DataFrame, runs: pl.DataFrame, files: pl.DataFrame, placing: Collection[int] = ()
+) -> pl.DataFrame:
     """Return the pieces; those without file or owner are split at the edges of `runs` and take their results.
 
-    `files` is the table of that name. The columns map_percent and owner_percent are null except for these results.
+    `files` is the table of that name. Inferred files on devices in `placing` (`with_placements`) remain. The
+    columns map_percent and owner_percent are null except for these results.
     """
     pieces = pieces.with_columns(pl.lit(None, pl.Int32).alias(name) for name in ("map_percent", "owner_percent"))
     if runs.is_empty():
         return pieces
     is_guess = (pl.col("map_source") == "inferred") & pl.col("path").is_null()
+    is_guess &= ~pl.col("part_dev").is_in(list(placing))
     is_unmapped = (pl.col("map_source").is_null() | is_guess) & (pl.col("nr_sectors") > 0)
     is_unowned = (pl.col("owner_via") == "unknown") & (pl.col("nr_sectors") > 0)
     pieces = pieces.with_columns(is_unmapped=is_unmapped.fill_null(False), is_unowned=is_unowned)

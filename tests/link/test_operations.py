@@ -59,3 +59,15 @@ def test_which_bios_are_those_of_the_operation(lines: list[tuple[int, str]], num
     expected = (12, 816, 8, 8192, first_ns, first_ns + 1)
     wanted = ["ino", "sector", "nr_sectors", "file_offset_bytes", "valid_from_ns", "valid_to_ns"]
     assert found.select(wanted).rows() == [expected] * number
+
+
+@pytest.mark.parametrize("first", [ALLOCATED, LOOKUP.replace("W", "U")])
+def test_an_earlier_event_about_a_block_does_not_hide_that_it_is_mapped(first: str, tmp_path: Path) -> None:
+    found = {}
+    for lines in ([MAPPED], [first, MAPPED]):
+        text = "".join(f" app-77 [000] 1.{at:06}: {line}\n" for at, line in enumerate([*lines, bio("W")]))
+        read = readers.read_bytes(tmp_path, text.encode())
+        events = tracepoints.numbered(read.fs_events).lazy()
+        stated = tracepoints.statements(events, tracepoints.lifetimes(events), {DEV: 4096})
+        found[len(lines)] = operations.extents(stated, events, read.block.lazy(), Losses()).height
+    assert found == {1: 1, 2: 1}

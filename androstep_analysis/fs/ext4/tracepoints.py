@@ -44,10 +44,11 @@ def mappings(events: pl.DataFrame, recorded: Collection[str] = ()) -> pl.DataFra
     """
     event = pl.col("event")
     # A look-up is new only if the inode's map changed since the last look-up of the same extent.
-    changes = event.is_in([*INSERTS, FREES, EVICTION]) | is_miss()
+    is_placement = event.is_in([MAPS, ALLOCATES]) & ~has(recorded, INSERTS[0])
+    changes = event.is_in([*INSERTS, FREES, EVICTION]) | is_miss() | is_placement
     rows = events.with_columns(
         version=changes.cast(pl.Int64).cum_sum().over("dev", "ino"), doubt_ns=_doubts(recorded)
-    ).filter(states_block() | (states_new_block() & ~has(recorded, INSERTS[0])))
+    ).filter(states_block() | (is_placement & states_new_block()))
     same = ["dev", "ino", "incarnation", "file_block", "block", "nr_blocks", "version"]
     return rows.unique(same, keep="first", maintain_order=True).drop("version")
 
