@@ -392,8 +392,8 @@ def issuers(requests: pl.LazyFrame, block: pl.LazyFrame, tasks: Processes) -> pl
     A request is often issued by the thread that waits for it. Kernel threads issue those of others.
     """
     place = ["dev", "sector", "issue_ns"]
-    wanted = requests.filter(pl.col("submit_tid").is_null(), pl.col("op").is_in(list(ISSUED)))
-    wanted = wanted.select("request_id", "op", *place).drop_nulls().collect(engine="streaming")
+    unsubmitted = requests.filter(pl.col("submit_tid").is_null(), pl.col("op").is_in(list(ISSUED)))
+    wanted = unsubmitted.select("request_id", "op", *place).drop_nulls().collect(engine="streaming")
     issued = block.filter(pl.col("action") == "issue").rename({"ts_ns": "issue_ns"}).select(*place, *_THREAD[1:])
     if wanted.is_empty():
         issued = issued.clear()
