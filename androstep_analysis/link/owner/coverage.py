@@ -83,7 +83,9 @@ def coverage(
     is_unsized = tracepoints.is_own("ext4") & ~pl.col("dev").is_in(having(tracepoints.CACHED))
     return Coverage(
         dirtying=[dev for dev in having(*tracepoints.DIRTIED) if dev not in sharing],
-        shared_dirtying=[dev for dev in sharing if dev in having(*tracepoints.DIRTIED, events=page_events)],
+        shared_dirtying=sorted(
+            {*sharing}.intersection(having(*tracepoints.DIRTIED, events=page_events) if sharing else ())
+        ),
         presence=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         drops=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         invalidations=having(*tracepoints.INVALIDATED_PLAINLY),
