@@ -87,6 +87,13 @@ def test_numbers_that_are_no_places(tmp_path: Path) -> None:
     assert capture.tables["block_events"].select(pl.col("sector").null_count()).collect().item() == 2
 
 
+@pytest.mark.parametrize("following", [-2, 0, 1, 1 << 40, (1 << 63) - 2])
+def test_only_two_numbers_say_that_an_object_is_never_used_again(following: int) -> None:
+    uses = [(0, used, 4096) for used in range(9)]
+    assert sniff(packed(uses)) and sniff(packed(uses, never=(1 << 63) - 1))
+    assert not sniff(packed(uses, never=following))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_other_bytes_are_not_taken_for_it(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed)

@@ -119,6 +119,11 @@ def test_metadata_that_the_call_reads_and_pages_that_it_writes_out_first_are_not
     assert told(*PROBED, *steps) == [(800, 8, 55, 0), (900, 8, 55, 4096)]
 
 
+def test_only_the_probe_of_pages_shows_whose_pages_a_bio_has():
+    other = "writeback_dirty_folio", page(800, 8, ino=DEV, dev=KERNEL_DEV)[1]
+    assert told(*PROBED, begin(55, 0, 4096), other, queue(800, 8), end(4096)) == [(800, 8, 55, 0)]
+
+
 def test_memory_may_be_pages_of_another_filesystem():
     steps = begin(55, 0, 4096), page(800, 8, dev=KERNEL_DEV), queue(800, 8), end(4096)
     assert told(*PROBED, *steps) == [(800, 8, 55, 0)]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from androstep_analysis import schema
-from androstep_analysis.link.evidence import images
+from androstep_analysis.link.evidence import images, snapshots
 
 OFFSET_NS = 1_700_000_000 * 10**9
 CREATED_NS, CHANGED_NS = 5 * 10**9, 9 * 10**9
@@ -25,6 +25,15 @@ def dated(fs_type: str, realtime_offset_ns: int | None) -> list[tuple[Any, ...]]
     parts = images.dated(images.Located(image, rows, "image_after"), staging)
     told = pl.concat([part.select("source", "valid_from_ns", "valid_to_ns") for part in parts])
     return told.with_columns(pl.col("source").cast(pl.String)).rows()
+
+
+def test_an_image_names_its_filesystem_before_a_listing_and_the_earlier_one_before_the_later() -> None:
+    roles = ("before", "after", "listed_before", "listed_after")
+    found: dict[str, Any] = {role: SimpleNamespace(dev=7, fs_type=role) for role in roles}
+    for number, role in enumerate(roles):
+        assert snapshots.Images(**{name: found[name] for name in roles[number:]}).fs_types == {7: role}
+    unnamed: Any = SimpleNamespace(dev=7, fs_type=None)
+    assert snapshots.Images(listed_before=unnamed, listed_after=found["listed_after"]).fs_types == {7: "listed_after"}
 
 
 @pytest.mark.parametrize("fs_type", ["ext4", "f2fs", "vfat"])

@@ -104,6 +104,14 @@ def test_bytes_count_once_on_the_lowest_device(name: str, recorded: str) -> None
     assert linked.layers and all(layer.is_certain for layer in linked.layers)
 
 
+@pytest.mark.parametrize("missing", [{"sector": 0, "nr_sectors": 0}, {"sector": None}], ids=["data", "location"])
+def test_bios_without_data_or_location_hide_no_layer(missing: Row) -> None:
+    """The disk's driver answers flushes itself, so those of the layer do not occur again below it."""
+    flushes = [event(1_000 * at, "queue", MAPPER, 0, rwbs="FF") | missing for at in range(60)]
+    linked = link(STACKS["reads"] + flushes)
+    assert [(layer.dev, layer.below, layer.is_certain) for layer in linked.layers] == [(MAPPER, DISK, True)]
+
+
 def test_a_request_names_the_topmost_device_and_who_queued_there() -> None:
     got = link(STACKS["two levels"]).requests.collect()
     assert got["part_dev"].unique().to_list() == [UPPER]
