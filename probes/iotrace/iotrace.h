@@ -136,6 +136,7 @@ void drain_close(struct drain *drain);
 
 /* Selection of tracepoints for a recording. */
 enum preset { PRESET_BLOCK, PRESET_FS, PRESET_SYSCALLS };
+extern const char *const preset_names[];
 
 struct selection {
     struct event *events;
@@ -186,9 +187,6 @@ bool is_without_extent_events(const char *fs_type);
 
 /* Return whether listing files causes one or more of this event for each file. */
 bool event_has_extents(const struct event *event);
-
-/* Return the preset of this name, or -1. */
-int preset_parse(const char *name);
 
 /* -- calls.c ------------------------------------------------------------------------------------------------------ */
 
@@ -526,9 +524,9 @@ void output_discard(const struct output *output);
 
 /* Requested options; NULL or 0 if not given. */
 struct asked {
-    const char *output, *preset, *clock;
+    const char *output, *clock;
     struct opt_list devices, lists;
-    int64_t seconds, megabytes, buffer_kb, segment_seconds;
+    int64_t preset, seconds, megabytes, buffer_kb, segment_seconds;
     bool same_device, readahead;
     char *const *words; /* the command to run; ends with NULL */
 };

@@ -55,12 +55,12 @@ static const char more[] =
 
 int main(int argc, char **argv)
 {
-    struct command command = {.asked = {.preset = "block+fs", .buffer_kb = 16384}};
+    struct command command = {.asked = {.preset = PRESET_FS, .buffer_kb = 16384}};
     const struct opt table[] = {
         {OPT_TEXT, 'o', "output", "DIR", &command.asked.output, 0, 0,
          "record into DIR, which is created; not on a traced device"},
-        {OPT_TEXT, 0, "preset", "NAME", &command.asked.preset, 0, 0,
-         "block, block+fs (the default) or block+fs+syscalls"},
+        {OPT_CHOICE, 0, "preset", "block|block+fs|block+fs+syscalls", &command.asked.preset, 0, 0,
+         "default: block+fs"},
         {OPT_FLAG, 0, "readahead", NULL, &command.asked.readahead, 0, 0,
          "also record pages that are requested or leave the cache (Linux 6.12, or kprobes)"},
         {OPT_LIST, 0, "device", "PATH", &command.asked.devices, 0, 0,
@@ -99,9 +99,7 @@ int main(int argc, char **argv)
         result = salvage_finish(command.finish);
     else if (!command.asked.output)
         result = print_error("name the directory to record into: -o DIR; see --help");
-    else if (preset_parse(command.asked.preset) < 0)
-        result = print_error("%s: unknown preset; give block, block+fs or block+fs+syscalls", command.asked.preset);
-    else if (command.asked.readahead && preset_parse(command.asked.preset) == PRESET_BLOCK)
+    else if (command.asked.readahead && command.asked.preset == PRESET_BLOCK)
         result = print_error("--readahead: preset block has no events of files; give block+fs");
     else if (command.asked.clock && strcmp(command.asked.clock, "mono") != 0 &&
              strcmp(command.asked.clock, "boot") != 0)

@@ -59,15 +59,7 @@ static const struct choice choices[] = {
     {ANDROID, NO_DEVICE, "android_fs", "android_fs_datawrite_start android_fs_dataread_start"},
 };
 
-static const char *const preset_names[] = {"block", "block+fs", "block+fs+syscalls"};
-
-int preset_parse(const char *name)
-{
-    for (int preset = 0; preset <= PRESET_SYSCALLS; preset++)
-        if (strcmp(name, preset_names[preset]) == 0)
-            return preset;
-    return -1;
-}
+const char *const preset_names[] = {"block", "block+fs", "block+fs+syscalls"};
 
 bool traces_filesystem(const struct topology *topology, bool (*is_type)(const char *fs_type))
 {

@@ -175,7 +175,7 @@ static bool are_names_probed(const struct session *session)
  * after the end of iotrace. */
 static void begin_names(struct session *session)
 {
-    if (preset_parse(session->asked->preset) == PRESET_BLOCK)
+    if (session->asked->preset == PRESET_BLOCK)
         return;
     int *unneeded = zeroed(2 * (size_t)session->drain.nr_cpus + 2, sizeof *unneeded);
     size_t nr = 0;

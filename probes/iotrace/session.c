@@ -106,7 +106,7 @@ static int save_begin(struct session *session)
     struct recording recording = {
         .topology = &session->topology,
         .selection = &session->selection,
-        .preset = session->asked->preset,
+        .preset = preset_names[session->asked->preset],
         .trace_clock = session->trace_clock,
         .instance = session->instance.name,
         .buffer_kb = session->asked->buffer_kb,
@@ -155,7 +155,7 @@ static void select_events(struct session *session)
 {
     const struct needs needs = {&session->topology, session->listing.nr > 0, session->asked->same_device,
                                 session->asked->readahead};
-    int tracefs = session->instance.tracefs, preset = preset_parse(session->asked->preset);
+    int tracefs = session->instance.tracefs, preset = (int)session->asked->preset;
     struct selection *selection = &session->selection;
     selection_make(selection, tracefs, preset, &needs);
     if (preset >= PRESET_FS)
@@ -196,9 +196,9 @@ static int begin(struct session *session, int tracefs)
         return print_error("%s: no such program; the command cannot be run", asked->words[0]);
     if (choose_devices(session) < 0)
         return -1;
-    if (preset_parse(asked->preset) != PRESET_BLOCK || asked->lists.count)
+    if (asked->preset != PRESET_BLOCK || asked->lists.count)
         listing_choose(&session->listing, &asked->lists, &session->topology);
-    session->listing.descriptors = preset_parse(asked->preset) >= PRESET_SYSCALLS;
+    session->listing.descriptors = asked->preset >= PRESET_SYSCALLS;
     if (open_output(session) < 0)
         return -1;
     if (instance_create(&session->instance, tracefs, asked->output) < 0) {

@@ -488,7 +488,7 @@ def test_nothing_is_begun_where_the_capture_cannot_be_made(tmp_path: Path, loop:
 @pytest.mark.parametrize(
     ("choices", "said"),
     [
-        ({"preset": "block; reboot"}, "unknown preset"),
+        ({"preset": "block; reboot"}, "--preset block; reboot: expected one of"),
         ({"trace": ["/no/such"]}, "/no/such"),
         ({"trace": ["-x"]}, "-x"),
         ({"memory": "/no/such"}, "/no/such"),

@@ -464,7 +464,7 @@ def test_it_does_not_write_where_it_traces(disk: Disk) -> None:
     ("arguments", "told"),
     [
         ([], "name the directory to record into: -o DIR"),
-        (["-o", "out", "--preset", "all"], "all: unknown preset; give block, block+fs or block+fs+syscalls"),
+        (["-o", "out", "--preset", "all"], "--preset all: expected one of block|block+fs|block+fs+syscalls"),
         (["-o", "out", "--clock", "sundial"], "sundial: unknown clock; give mono or boot"),
         (["-o", "out", "--device", "/proc/nowhere"], "/proc/nowhere: No such file or directory; give a block device"),
         (["-o", "out", "--device", "4095:1048575"], "no block device 4095:1048575"),

@@ -70,6 +70,7 @@ int file_check(const struct bench_job *job);
 int file_load(struct bench_run *run);
 int file_verify(struct bench_run *run);
 void file_unload(struct bench_run *run);
+#define FILE_ENGINE .workload = BENCH_FILE, .load = file_load, .verify = file_verify, .unload = file_unload
 
 /* Open the file of a worker. Call file_close afterwards, even if it failed. */
 int file_open(struct bench_worker *worker, struct file_worker *own, size_t nr_buffers);

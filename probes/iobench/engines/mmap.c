@@ -84,14 +84,11 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_mmap = {
     .name = "mmap",
-    .workload = BENCH_FILE,
+    FILE_ENGINE,
     .maps = true,
     .state_bytes = sizeof(struct mmap_worker),
     .check = check,
-    .load = file_load,
     .open = open_worker,
     .work = work,
     .close = close_worker,
-    .verify = file_verify,
-    .unload = file_unload,
 };

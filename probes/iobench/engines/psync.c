@@ -115,13 +115,10 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_psync = {
     .name = "psync",
-    .workload = BENCH_FILE,
+    FILE_ENGINE,
     .state_bytes = sizeof(struct file_worker),
     .check = check,
-    .load = file_load,
     .open = open_worker,
     .work = work,
     .close = close_worker,
-    .verify = file_verify,
-    .unload = file_unload,
 };

@@ -275,14 +275,11 @@ static int work(struct bench_worker *worker)
 
 const struct bench_engine file_uring = {
     .name = "io_uring",
-    .workload = BENCH_FILE,
+    FILE_ENGINE,
     .mode_word = "io_uring",
     .state_bytes = sizeof(struct uring_worker),
     .check = check,
-    .load = file_load,
     .open = open_worker,
     .work = work,
     .close = close_worker,
-    .verify = file_verify,
-    .unload = file_unload,
 };
