@@ -59,8 +59,7 @@ int main(int argc, char **argv)
     const struct opt table[] = {
         {OPT_TEXT, 'o', "output", "DIR", &command.asked.output, 0, 0,
          "record into DIR, which is created; not on a traced device"},
-        {OPT_CHOICE, 0, "preset", "block|block+fs|block+fs+syscalls", &command.asked.preset, 0, 0,
-         "default: block+fs"},
+        {OPT_CHOICE, 0, "preset", "block|block+fs|block+fs+syscalls", &command.asked.preset, 0, 0, "default: block+fs"},
         {OPT_FLAG, 0, "readahead", NULL, &command.asked.readahead, 0, 0,
          "also record pages that are requested or leave the cache (Linux 6.12, or kprobes)"},
         {OPT_LIST, 0, "device", "PATH", &command.asked.devices, 0, 0,
