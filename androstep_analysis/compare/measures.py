@@ -408,8 +408,8 @@ def measures() -> dict[str, Measure]:
 
     Examples
     --------
-    >>> sorted(compare.measures())[:3]
-    ['bench', 'block_types', 'block_uses']
+    >>> compare.measures().keys() >= {"bench", "latency", "locality"}
+    True
     """
     return {**REGISTRY, "bench": BENCH, "replay": REPLAY, "starts": STARTS}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,15 @@ def test_the_example_of_a_measure_measures() -> None:
     module: dict[str, Any] = {}
     exec(compile(files[code], code, "exec"), module)
     requests = pl.DataFrame(
-        {"op": ["read", "read", "write", "write"], "error": [0, 5, 5, 5], "nr_sectors": [8, 8, 16, 8], "pid": 1}
+        {
+            "op": ["read", "write", "write", "write", "write", "flush", None],
+            "preflush": [False, True, False, True, None, True, None],
+            "fua": [False, False, True, True, None, False, True],
+        }
     ).with_columns(issue_ns=pl.lit(1), complete_ns=pl.lit(2))
-    found = module["ERRORS"].of({"requests": requests.lazy()}, ())
-    expected = Counter(op for op, error in requests.select("op", "error").iter_rows() if error)
-    assert dict(found.filter(metric="count").select("op", "value").iter_rows()) == expected
-    assert dict(found.filter(metric="bytes").select("op", "value").iter_rows()) == {"read": 4096, "write": 12288}
+    found = module["BARRIERS"].of({"requests": requests.lazy()}, ())
+    assert dict(found.select("op", "value").iter_rows()) == {None: 1, "read": 0, "write": 3, "flush": 1}
+    assert dict(found.select("op", "n").iter_rows()) == {None: 1, "read": 1, "write": 4, "flush": 1}
 
 
 def test_every_measure_is_public_and_of_tables_that_schemas_name() -> None:
