@@ -27,6 +27,9 @@ MODES = (
     *("apps", "delete", "truncate", "persist", "wal", "copy", "small", "mapped", "direct", "shared", "background"),
     "rewrite",
 )
+PERCENTS = {"file": "map_percent", "owner": "owner_percent"}
+CLASSES = (80, 94, 96, 98)
+"""Edges between the five classes of stated percentages."""
 QUESTIONS = {"file": ("ino", "map_source"), "owner": ("owner_pid", "owner_via")}
 
 RUN = """set -x
@@ -53,29 +56,45 @@ def blocks(staging: Staging) -> pl.DataFrame:
     return pieces.with_columns(block=pl.int_ranges(first, last + 1)).explode("block").unique(["issue_ns", "block"])
 
 
-def judged(staging: Staging) -> dict[str, dict[str, float]]:
-    """Return the share of each outcome for each question."""
+def judged(staging: Staging) -> dict[str, pl.DataFrame]:
+    """Return for each question a row for each block: its outcome, and the stated percentage of an inferred answer."""
     truth = blocks(staging).filter(pl.col("block_type") == "data", pl.col("map_source") != "inferred")
     both = truth.join(blocks(stock.reduced(staging)), on=["issue_ns", "block"], how="left", suffix="_few")
     results = {}
     for question, (column, source) in QUESTIONS.items():
         known = both.filter(pl.col(source) != "inferred", pl.col(column).is_not_null())
         answer = pl.col(f"{column}_few")
-        outcomes = known.select(stock.outcome(pl.col(column) == answer, answer, pl.col(f"{source}_few")))
-        results[question] = stock.shares(outcomes.to_series())
+        percent = pl.col(f"{PERCENTS[question]}_few")
+        outcome = stock.outcome(pl.col(column) == answer, answer, pl.col(f"{source}_few"))
+        results[question] = known.select(outcome=outcome, percent=percent)
     return results
+
+
+def print_calibration(answers: pl.DataFrame) -> None:
+    """Print the mean stated percentage and the share of right answers in classes of the stated percentage."""
+    classes = pl.col("percent").cut(CLASSES).alias("class")
+    stated = answers.filter(pl.col("outcome").str.starts_with("inferred"))
+    right = (pl.col("outcome") == "inferred right").mean() * 100
+    table = stated.group_by(classes).agg(blocks=pl.len(), stated=pl.col("percent").mean(), right=right).sort("class")
+    print("\n| stated | blocks | mean stated | right |\n|---|---:|---:|---:|")
+    for name, count, mean, share in table.iter_rows():
+        print(f"| {name} | {count} | {mean:.1f} % | {share:.1f} % |")
 
 
 def main(names: list[str]) -> None:
     print(f"| recording | question | {' | '.join(stock.OUTCOMES)} |")
     print("|---|---|" + "---:|" * len(stock.OUTCOMES))
+    answers: list[pl.DataFrame] = []
     for name in names or [f"{fs_type}-{mode}" for fs_type in FILESYSTEMS for mode in MODES]:
         fs_type, mode, *cpus = name.split("-")
         with tempfile.TemporaryDirectory() as directory:
             results = judged(recorded(Path(directory), fs_type, mode, int(cpus[0]) if cpus else 1))
-        for question, shares in results.items():
+        answers += results.values()
+        for question, judgements in results.items():
+            shares = stock.shares(judgements["outcome"])
             cells = " | ".join(f"{shares[outcome]:.1%}" for outcome in stock.OUTCOMES)
             print(f"| {name} | {question} | {cells} |", flush=True)
+    print_calibration(pl.concat(answers))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from androstep_analysis.link import inferred
 
-WRITE, SYNC, SYNCED, CACHED = range(4)
+WRITE, SYNC, SYNCED, CACHED, DROPPED = range(5)
 GONE, ISSUE = 8, 9
 FLUSHER, KBLOCKD, KERNEL, SYNCHRONOUS, F2FS = 1, 2, 4, 8, 16
 DEV, HOT, WARM, NODES = 7, 1000, 2000, 3000
@@ -38,6 +38,10 @@ class Recording:
 
     def synced(self, ino: int, tid: int = 50) -> None:
         self._add(SYNCED, ino, tid)
+
+    def create(self, ino: int, tid: int) -> None:
+        """The node of a new file enters the cache."""
+        self._add(CACHED, 1, tid, ino, 1)
 
     def issue(self, first: int, count: int, tid: int = 50, flags: int = SYNCHRONOUS) -> None:
         self._add(ISSUE, 0, tid, first, count, flags=flags)
@@ -160,12 +164,147 @@ def test_blocks_of_the_log_of_nodes_are_no_pages_of_a_fsync(recording: Recording
     assert recording.blocks()[-3:] == [(node, None, None, "node"), *pages(HOT, 20, range(2), "sync")]
 
 
-def test_a_fsync_meanwhile_makes_writeback_doubtful(recording: Recording) -> None:
-    recording.write(20, range(2))
+def test_the_flusher_may_write_pages_that_wait_for_a_fsync(recording: Recording) -> None:
+    recording.write(20, range(2))  # not due yet
     recording.write(10, range(2), tid=60)
     recording.sync(10, tid=60)
     recording.flush(HOT, 2)
-    assert recording.blocks()[-2:] == pages(HOT, 20, range(2), "writeback_during_sync")
+    assert [(ino, rule) for _, ino, _, rule in recording.blocks()[-2:]] == [(10, "writeback")] * 2
+
+
+def test_a_plug_issues_its_last_request_first(recording: Recording) -> None:
+    recording.write(20, range(3))
+    recording.write(21, range(4))
+    recording.wait(2200)
+    recording.flush(HOT + 3, 4)
+    recording.flush(HOT, 3)
+    assert sorted(recording.blocks()[-7:]) == [
+        *pages(HOT, 20, range(3), "writeback"),
+        *pages(HOT + 3, 21, range(4), "writeback"),
+    ]
+
+
+def test_files_that_are_skipped_for_a_fsync_are_due_again_later(recording: Recording) -> None:
+    recording.write(20, range(5))
+    recording.write(21, range(16))
+    recording.wait(2200)
+    recording.sync(10)
+    recording.synced(10)
+    recording.flush(HOT, 16)
+    recording.wait(2200)
+    recording.flush(HOT + 16, 5)
+    assert recording.blocks()[-21:] == [
+        *pages(HOT, 21, range(16), "writeback_during_sync"),
+        *pages(HOT + 16, 20, range(5), "writeback"),
+    ]
+
+
+def test_without_a_fsync_no_file_is_skipped(recording: Recording) -> None:
+    recording.wait(3000)
+    recording.write(20, range(5))
+    recording.write(21, range(16))
+    recording.wait(2200)
+    recording.flush(HOT, 16)
+    assert {rule for *_, rule in recording.blocks()[-16:]} == {"writeback_misfit"}
+
+
+def test_few_blocks_do_not_show_that_files_were_skipped(recording: Recording) -> None:
+    recording.write(20, range(5))
+    recording.write(21, range(2))
+    recording.wait(2200)
+    recording.sync(10)
+    recording.synced(10)
+    recording.flush(HOT, 2)
+    assert {rule for *_, rule in recording.blocks()[-2:]} == {"writeback_misfit"}
+
+
+def test_a_fsync_issues_the_pages_that_the_flusher_has_collected(recording: Recording) -> None:
+    recording.write(20, range(3))
+    recording.wait(2200)
+    recording.write(21, range(2))
+    recording.sync(21)
+    recording.issue(HOT, 5)
+    assert recording.blocks()[-5:] == [
+        *pages(HOT, 20, range(3), "writeback"),
+        *pages(HOT + 3, 21, range(2), "sync"),
+    ]
+
+
+def test_a_fsync_issues_the_pages_of_another_one(recording: Recording) -> None:
+    recording.write(20, range(3), tid=60)
+    recording.sync(20, tid=60)
+    recording.write(21, range(2))
+    recording.sync(21)
+    recording.issue(HOT, 5)
+    assert recording.blocks()[-5:] == [
+        *pages(HOT, 20, range(3), "sync_other"),
+        *pages(HOT + 3, 21, range(2), "sync"),
+    ]
+
+
+def test_a_fsync_may_issue_blocks_ahead_of_those_of_the_flusher(recording: Recording) -> None:
+    recording.write(20, range(3))
+    recording.wait(2200)
+    recording.write(21, range(1))
+    recording.sync(21)
+    recording.issue(HOT + 3, 1)
+    recording.synced(21)
+    recording.flush(HOT, 3)
+    recording.write(22, range(2))
+    recording.wait(2200)
+    recording.flush(HOT + 4, 2)
+    assert recording.blocks()[-6:] == [
+        (HOT + 3, 21, 0, "sync"),
+        *pages(HOT, 20, range(3), "writeback"),
+        *pages(HOT + 4, 22, range(2), "writeback"),
+    ]
+
+
+def test_a_large_file_is_continued_where_a_fsync_interrupted_it(recording: Recording) -> None:
+    recording.write(20, range(60))
+    recording.wait(2200)
+    recording.flush(WARM, 20)
+    recording.wait(3000)
+    recording.flush(WARM + 20, 40)
+    assert recording.blocks()[-60:] == pages(WARM, 20, range(60), "writeback")
+
+
+def test_a_file_that_is_being_deleted_is_not_written(recording: Recording) -> None:
+    recording.write(20, range(2))
+    recording.write(21, range(3))
+    recording.wait(2200)
+    recording.flush(HOT, 3)
+    recording._add(DROPPED, 20, 50, 0, 2)
+    assert recording.blocks()[-3:] == pages(HOT, 21, range(3), "writeback")
+
+
+def test_new_files_are_in_the_order_in_which_their_nodes_enter_the_cache(recording: Recording) -> None:
+    recording.create(22, tid=60)
+    recording.create(21, tid=61)
+    recording.write(21, range(3), tid=61)
+    recording.write(22, range(2), tid=60)
+    recording.wait(2200)
+    recording.flush(HOT, 5)
+    assert recording.blocks()[-5:] == [
+        *pages(HOT, 22, range(2), "writeback"),
+        *pages(HOT + 2, 21, range(3), "writeback"),
+    ]
+
+
+def test_blocks_that_depend_on_the_order_of_a_preempted_creation_are_uncertain(recording: Recording) -> None:
+    """File 22 may have become dirty before or after file 21, whose first page lies in the same blocks either way."""
+    recording.create(22, tid=60)
+    recording.create(21, tid=61)
+    recording.write(21, range(3), tid=61)
+    recording.wait(10)
+    recording.write(22, range(2), tid=60)
+    recording.wait(2200)
+    recording.flush(HOT, 5)
+    assert recording.blocks()[-5:] == [
+        *pages(HOT, 22, range(2), "writeback_unordered"),
+        (HOT + 2, 21, 0, "writeback"),
+        *pages(HOT + 3, 21, range(1, 3), "writeback_unordered"),
+    ]
 
 
 def test_a_deleted_file_is_not_written(recording: Recording) -> None:

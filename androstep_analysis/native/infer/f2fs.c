@@ -9,22 +9,21 @@
 
 #include <stdlib.h>
 
-#define INLINE_BYTES   3488       // MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
-#define SEGMENT_BLOCKS 512        // 2 MiB
-#define HOT_PAGES      16         // DEF_MIN_HOT_BLOCKS, fs/f2fs/segment.h
-#define MAX_WAITING    16         // threads that may wait for such a request at once
-#define MAX_EXTENTS    16         // of a file, that are searched for
-#define MAX_PAGES      256        // of an extent, that are compared
-#define MIN_RUNS       3          // of pages in an extent; fewer may lie so by chance
-#define MAX_AHEAD      1024       // rows in which requests that rewrite a file are searched for
-#define SKIP_NS        100000000  // between a file that the flusher skips and its first request
-#define WAIT_NS        5000000000 // a write waits no longer for such a request
-#define NR_LOGS        8          // remembered for a device; six are active at a time
-#define PASS_NS        1000000000 // the flusher does not wait so long between two requests of a pass
+#define INLINE_BYTES 3488       // MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
+#define HOT_PAGES    16         // DEF_MIN_HOT_BLOCKS, fs/f2fs/segment.h
+#define MAX_WAITING  16         // threads that may wait for such a request at once
+#define MAX_EXTENTS  16         // of a file, that are searched for
+#define MAX_PAGES    256        // of an extent, that are compared
+#define MIN_RUNS     3          // of pages in an extent; fewer may lie so by chance
+#define MAX_AHEAD    1024       // rows in which requests that rewrite a file are searched for
+#define WAIT_NS      5000000000 // a write waits no longer for such a request
+#define NR_LOGS      8          // remembered for a device; six are active at a time
+#define PASS_NS      1000000000 // the flusher does not wait so long between two requests of a pass
+#define SEEK_NS      100000000  // places of a file are not searched for again so soon
 
 // --- later events ----------------------------------------------------------------------------------------------------
 
-static bool is_write(const struct infer_events *e, size_t row)
+bool f2fs_is_write(const struct infer_events *e, size_t row)
 {
     return e->kind[row] == INFER_WRITES && (e->flags[row] & FLAG_F2FS);
 }
@@ -35,12 +34,12 @@ static bool find_rewrites(struct infer *in)
     size_t written = 0;
 
     for (size_t row = 0; row < e->rows; row++)
-        written += is_write(e, row) ? (size_t)e->count[row] : 0;
+        written += f2fs_is_write(e, row) ? (size_t)e->count[row] : 0;
     in->f2fs.next_rows = calloc(written + 1, sizeof(*in->f2fs.next_rows));
     if (!in->f2fs.next_rows)
         return false;
     for (size_t row = e->rows; row-- > 0;) {
-        if (!is_write(e, row))
+        if (!f2fs_is_write(e, row))
             continue;
         for (int64_t k = e->count[row]; k-- > 0;) {
             uint64_t *next = map_add(&in->f2fs.rewrites, e->dev[row], (uint64_t)(e->first[row] + k));
@@ -108,12 +107,6 @@ bool f2fs_look_ahead(struct infer *in)
     return is_done;
 }
 
-// Advance to the next write of the block.
-static void find_next_write(struct infer *in, uint32_t dev, int64_t block)
-{
-    *map_find(&in->f2fs.rewrites, dev, (uint64_t)block) = in->f2fs.next_rows[in->f2fs.written++];
-}
-
 // Return whether the block will be written within a pass from this event on.
 static bool is_written_soon(const struct infer *in, uint32_t dev, int64_t block, int64_t row)
 {
@@ -145,6 +138,64 @@ static bool is_rewritten(struct infer *in, const struct page *page, int64_t row)
 
     return location && location->file == page->file && location->block == page->block &&
            location->lifetime == file->lifetime && is_written_soon(in, file->dev, (int64_t)place - 1, row);
+}
+
+static void forget(struct map *map, uint32_t dev, uint64_t nid)
+{
+    if (map_value(map, dev, nid))
+        map_remove(map, dev, nid);
+}
+
+// The kernel allocates the node of a new inode in the page cache when it makes the inode dirty (fs/f2fs/dir.c,
+// f2fs_init_inode_metadata).
+void f2fs_cache_nodes(struct infer *in, size_t row, struct thread *thread)
+{
+    const struct infer_events *e = in->events;
+
+    for (int64_t k = 0; k < e->count[row]; k++) {
+        uint64_t nid = (uint64_t)(e->first[row] + k), *node;
+
+        if (e->kind[row] == INFER_DROPPED) {
+            forget(&in->f2fs.nodes, e->dev[row], nid);
+            forget(&in->f2fs.resumes, e->dev[row], nid);
+            continue;
+        }
+        thread->f2fs.node = (int64_t)nid;
+        node = map_add(&in->f2fs.nodes, e->dev[row], nid);
+        if (node)
+            *node = row + 1;
+        else
+            in->is_failed = true;
+    }
+}
+
+void f2fs_resume(struct infer *in, size_t row, struct thread *thread)
+{
+    const struct infer_events *e = in->events;
+    uint64_t nid = (uint64_t)thread->f2fs.node, *resumed;
+
+    thread->f2fs.node = 0;
+    if (!(e->flags[row] & FLAG_F2FS) || elapsed_ns(in, (size_t)thread->last_row, row) < CREATED_NS)
+        return;
+    resumed = map_add(&in->f2fs.resumes, e->dev[row], nid);
+    if (resumed)
+        *resumed = row + 1;
+    else
+        in->is_failed = true;
+}
+
+int64_t f2fs_dirtied(struct infer *in, size_t at, size_t row)
+{
+    struct file *file = &in->files[at];
+    uint64_t node = map_value(&in->f2fs.nodes, file->dev, (uint64_t)file->ino);
+
+    file->is_created = file->is_dated = false;
+    if (!file->is_new || file->is_written)
+        return (int64_t)row;
+    file->is_dated = node && elapsed_ns(in, node - 1, row) < WAIT_NS;
+    file->is_created = !file->is_dated;
+    file->resumed_row = (int64_t)map_value(&in->f2fs.resumes, file->dev, (uint64_t)file->ino) - 1;
+    return file->is_dated ? (int64_t)(node - 1) : file->first_row;
 }
 
 // --- dirty pages -----------------------------------------------------------------------------------------------------
@@ -187,7 +238,7 @@ static enum f2fs_heat prepare(struct infer *in, struct file *file)
     if (is_inline(file))
         flush(in, (size_t)(file - in->files), NULL);
     sort_dirty(in, file);
-    return file->dirty.end > HOT_PAGES ? WARM : HOT;
+    return file->dirty.end > HOT_PAGES && !file->is_hot ? WARM : HOT;
 }
 
 void f2fs_flush(struct infer *in, size_t at, int64_t row, struct thread *thread)
@@ -236,7 +287,7 @@ static size_t place_pages(struct infer *in, size_t at, size_t begin, int64_t row
     for (size_t next = (size_t)row; next < e->rows && next - (size_t)row < MAX_AHEAD; next++) {
         int64_t at_distance = e->first[next] - pages[begin].block;
 
-        if (!is_write(e, next) || e->dev[next] != file->dev)
+        if (!f2fs_is_write(e, next) || e->dev[next] != file->dev)
             continue;
         size_t found = pages_at(in, file, begin, row, at_distance);
         if (found > count) {
@@ -258,9 +309,12 @@ static size_t place_pages(struct infer *in, size_t at, size_t begin, int64_t row
 // Find the places of a file from before the recording whose dirty pages are about to be rewritten in place.
 static void find_places(struct infer *in, size_t at, int64_t row)
 {
-    const struct file *file = &in->files[at];
+    struct file *file = &in->files[at];
     size_t begin = 0, tries = 0;
 
+    if (file->sought && elapsed_ns(in, file->sought - 1, (size_t)row) < SEEK_NS)
+        return;
+    file->sought = (size_t)row + 1;
     if (file->is_new || !file->dirty.end || map_value(&in->f2fs.places, at, (uint64_t)file->dirty.pages[0].block))
         return;
     while (begin < file->dirty.end && tries++ < MAX_EXTENTS && !in->is_failed) {
@@ -270,8 +324,19 @@ static void find_places(struct infer *in, size_t at, int64_t row)
     }
 }
 
-// Queue the dirty pages of a file for the flusher, which goes round: mapping->writeback_index in fs/f2fs/data.c.
-static void flush_in_background(struct infer *in, size_t at, int64_t row, struct thread *flusher)
+int64_t f2fs_appended(struct infer *in, size_t at, int64_t row, enum f2fs_heat *heat)
+{
+    struct file *file = &in->files[at];
+    int64_t count = 0;
+
+    *heat = prepare(in, file);
+    find_places(in, at, row);
+    for (size_t k = 0; k < file->dirty.end; k++)
+        count += !is_rewritten(in, &file->dirty.pages[k], row);
+    return count;
+}
+
+void f2fs_flush_in_background(struct infer *in, size_t at, int64_t row, struct thread *flusher)
 {
     struct file *file = &in->files[at];
     enum f2fs_heat heat = prepare(in, file);
@@ -284,28 +349,54 @@ static void flush_in_background(struct infer *in, size_t at, int64_t row, struct
 
 // --- logs ------------------------------------------------------------------------------------------------------------
 
-// Return the log that a block is appended to, or NULL. At the begin of a segment this is the last log whose segment is
-// full.
-static struct f2fs_log *log_at(struct infer *in, uint32_t dev, int64_t block)
+struct f2fs_log *f2fs_log_at(struct infer *in, uint32_t dev, int64_t block)
 {
-    struct f2fs_log *full = NULL;
+    struct f2fs_log *full = NULL, *ahead = NULL;
 
     for (size_t k = 0; k < in->f2fs.nr_logs; k++) {
         struct f2fs_log *log = &in->f2fs.logs[k];
 
         if (log->dev != dev)
             continue;
+        if (log->next == block || log->ahead_end == block)
+            return log;
         if (log->next % SEGMENT_BLOCKS == 0) {
             if (!full || full->row < log->row)
                 full = log;
-        } else if (log->next == block) {
-            return log;
+        } else if (log->next < block && block / SEGMENT_BLOCKS == log->next / SEGMENT_BLOCKS) {
+            ahead = ahead && ahead->next > log->next ? ahead : log;
         }
     }
-    return block % SEGMENT_BLOCKS == 0 ? full : NULL;
+    return ahead ? ahead : block % SEGMENT_BLOCKS == 0 ? full : NULL;
 }
 
-static bool has_log(const struct infer *in, uint32_t dev, enum f2fs_heat heat)
+bool f2fs_is_in_log(const struct infer *in, uint32_t dev, int64_t block)
+{
+    for (size_t k = 0; k < in->f2fs.nr_logs; k++) {
+        const struct f2fs_log *log = &in->f2fs.logs[k];
+
+        if (log->dev == dev && block < log->next && block / SEGMENT_BLOCKS == (log->next - 1) / SEGMENT_BLOCKS)
+            return true;
+    }
+    return false;
+}
+
+bool f2fs_append(struct f2fs_log *log, int64_t block, int64_t count)
+{
+    if (log->next == block)
+        log->next = block + count;
+    else if (log->ahead_end == block && block)
+        log->ahead_end = block + count;
+    else
+        return false;
+    if (log->next == log->ahead) {
+        log->next = log->ahead_end;
+        log->ahead = log->ahead_end = 0;
+    }
+    return true;
+}
+
+bool f2fs_has_log(const struct infer *in, uint32_t dev, enum f2fs_heat heat)
 {
     for (size_t k = 0; k < in->f2fs.nr_logs; k++)
         if (in->f2fs.logs[k].dev == dev && in->f2fs.logs[k].heat == heat)
@@ -339,14 +430,30 @@ static bool has_nodes(const struct f2fs_log *log)
     return log->nr_nodes > log->nr_data;
 }
 
-static void set_data(struct f2fs_log *log, enum f2fs_heat heat)
+// Note that data of a file are in a log. A large file is in the log of hot data if its name ends in such as .db, which
+// no event contains.
+static void set_data(struct f2fs_log *log, enum f2fs_heat heat, struct file *file)
 {
     log->nr_data++;
-    if (heat != HEAT_UNKNOWN)
+    if (heat == HOT || log->heat == HEAT_UNKNOWN)
         log->heat = heat;
+    else if (heat == WARM && log->heat == HOT)
+        file->is_hot = true;
 }
 
 // --- rules -----------------------------------------------------------------------------------------------------------
+
+bool f2fs_is_placed(struct infer *in, uint32_t dev, int64_t block)
+{
+    const struct location *location = location_find(in, dev, block);
+
+    if (!location || location->file == NOTHING || location->block == NO_INT64)
+        return false;
+    return in->files[location->file].is_alive && in->files[location->file].lifetime == location->lifetime &&
+           map_value(&in->f2fs.places, location->file, (uint64_t)location->block) == (uint64_t)block + 1 &&
+           (map_value(&in->pages[DIRTY], location->file, (uint64_t)location->block) ||
+            map_value(&in->pages[WAITING], location->file, (uint64_t)location->block));
+}
 
 static bool place(struct infer *in, const struct issue *issue, int64_t block, const struct f2fs_log *log)
 {
@@ -413,7 +520,7 @@ static bool converted(struct infer *in, const struct issue *issue, int64_t block
         return false;
     page_remove(in, page.file, page.block, &page.author);
     write_page(in, issue, block, &page, page.author, RULE_CONVERTED);
-    set_data(log, HOT);
+    set_data(log, HOT, &in->files[page.file]);
     return true;
 }
 
@@ -426,25 +533,6 @@ static void node(struct infer *in, const struct issue *issue, int64_t block, str
     write_page(in, issue, block, NULL, author, RULE_NODE);
 }
 
-static void write_for_sync(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
-{
-    struct thread *holder = &in->threads[issue->holder];
-    bool is_own = issue->holder == issue->thread;
-    struct page page = {holder->syncing, NO_INT64, holder->sync};
-
-    bool can_be_data = !has_nodes(log) || (is_own && log->nr_nodes - log->nr_data < MANY_BLOCKS);
-
-    if (can_be_data && write_next(in, issue, block, &holder->issues, is_own ? RULE_SYNC : RULE_SYNC_OTHER)) {
-        set_data(log, holder->f2fs.heat);
-    } else if (!has_nodes(log) && !in->files[page.file].is_written && (log->nr_data || issue->blocks >= MANY_BLOCKS)) {
-        write_page(in, issue, block, &page, page.author, RULE_SYNC); // stored through a memory map
-    } else if (log->nr_data > log->nr_nodes) {
-        write_unknown(in, issue, block); // a directory
-    } else {
-        node(in, issue, block, log);
-    }
-}
-
 // Return the queue of the pages that go to a log, after files were flushed in the order in which they became dirty.
 static struct queue *next_queue(struct infer *in, const struct issue *issue, struct f2fs_log *log,
                                 struct thread *flusher)
@@ -455,13 +543,21 @@ static struct queue *next_queue(struct infer *in, const struct issue *issue, str
         bool is_hot = is_waiting(in, WAITING, queues[HOT]), is_warm = is_waiting(in, WAITING, queues[WARM]);
 
         if (log->heat == HEAT_UNKNOWN && (is_hot || is_warm))
-            log->heat = is_warm && (!is_hot || has_log(in, issue->dev, HOT)) ? WARM : HOT;
+            log->heat = is_warm && (!is_hot || f2fs_has_log(in, issue->dev, HOT)) ? WARM : HOT;
         if (log->heat == HOT ? is_hot : log->heat == WARM && is_warm)
             return queues[log->heat];
         if (flusher->oldest == NOTHING)
             return is_hot ? queues[HOT] : queues[WARM];
-        flush_in_background(in, flusher->oldest, issue->event, flusher);
+        f2fs_flush_in_background(in, flusher->oldest, issue->event, flusher);
     }
+}
+
+// Return whether the next page of a queue may be one of another file.
+static bool is_unordered(const struct infer *in, const struct queue *queue)
+{
+    size_t file = queue->pages[queue->head].file, count = (size_t)in->files[file].nr_unordered;
+
+    return count && (count >= queue->end - queue->head || queue->pages[queue->head + count].file != file);
 }
 
 static void writeback(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
@@ -471,14 +567,45 @@ static void writeback(struct infer *in, const struct issue *issue, int64_t block
     if (at == NOTHING)
         return;
     struct thread *flusher = &in->threads[at];
+    if (log->heat == HEAT_UNKNOWN && !log->nr_data && f2fs_has_log(in, issue->dev, HOT))
+        log->heat = WARM;
     struct queue *queue = next_queue(in, issue, log, flusher);
     if (place(in, issue, block, NULL)) // of a file that has just been flushed
         return;
-    bool is_doubtful = is_waiting(in, WAITING, queue) && queue->pages[queue->head].author < flusher->f2fs.doubt_row;
-    if (write_next(in, issue, block, queue, is_doubtful ? RULE_WRITEBACK_DURING_SYNC : RULE_WRITEBACK))
-        set_data(log, HEAT_UNKNOWN);
+    enum infer_rule rule = flusher->f2fs.rule;
+    if (rule != RULE_WRITEBACK_MISFIT && is_waiting(in, WAITING, queue) && is_unordered(in, queue))
+        rule = RULE_WRITEBACK_UNORDERED;
+    if (write_next(in, issue, block, queue, rule))
+        log->nr_data++;
     else
         write_unknown(in, issue, block);
+}
+
+static void write_for_sync(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
+{
+    struct thread *holder = &in->threads[issue->holder];
+    bool is_own = issue->holder == issue->thread;
+    struct page page = {holder->syncing, NO_INT64, holder->sync};
+
+    if (is_own && holder->f2fs.nr_foreign && !has_nodes(log)) {
+        holder->f2fs.nr_foreign--;
+        if (holder->f2fs.foreign == NOTHING)
+            writeback(in, issue, block, log);
+        else if (!write_next(in, issue, block, &in->threads[holder->f2fs.foreign].issues, RULE_SYNC_OTHER))
+            write_unknown(in, issue, block);
+        return;
+    }
+    bool can_be_data = !has_nodes(log) || (is_own && log->nr_nodes - log->nr_data < MANY_BLOCKS);
+
+    if (can_be_data && write_next(in, issue, block, &holder->issues, is_own ? RULE_SYNC : RULE_SYNC_OTHER)) {
+        set_data(log, holder->f2fs.heat, &in->files[page.file]);
+    } else if (!has_nodes(log) && !in->files[page.file].is_written && (log->nr_data || issue->blocks >= MANY_BLOCKS)) {
+        write_page(in, issue, block, &page, page.author, RULE_SYNC); // stored through a memory map
+    } else if (log->nr_data > log->nr_nodes) {
+        write_unknown(in, issue, block); // a directory
+    } else {
+        node(in, issue, block, log);
+    }
 }
 
 static void self(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
@@ -490,7 +617,7 @@ static void self(struct infer *in, const struct issue *issue, int64_t block, str
         f2fs_flush(in, thread->wrote, issue->event, thread);
     }
     if (write_next(in, issue, block, &thread->issues, RULE_SELF))
-        set_data(log, thread->f2fs.heat);
+        set_data(log, thread->f2fs.heat, &in->files[thread->wrote]);
     else
         direct(in, issue, block);
 }
@@ -518,29 +645,47 @@ static bool is_new_log(struct infer *in, const struct f2fs_log *log, int64_t blo
 {
     const struct location *location = location_find(in, log->dev, block);
 
+    if (f2fs_is_in_log(in, log->dev, block))
+        return false;
     if (!log->nr_nodes && !log->nr_data)
         return !(in->events->flags[log->row] & (FLAG_FLUSHER | FLAG_KBLOCKD));
-    if (log->nr_nodes || block % SEGMENT_BLOCKS == 0 || !has_log(in, log->dev, log->heat))
+    if (log->nr_nodes || block % SEGMENT_BLOCKS == 0 || !f2fs_has_log(in, log->dev, log->heat))
         return true;
     return location && location->file != NOTHING && in->files[location->file].is_new;
 }
 
+// Begin a segment, or a run of blocks ahead of others that are issued later.
+static void begin_run(struct f2fs_log *log, int64_t block, int64_t row)
+{
+    if (log->next % SEGMENT_BLOCKS == 0) {
+        log->next = block + 1;
+    } else {
+        log->ahead = block;
+        log->ahead_end = block + 1;
+    }
+    log->row = row;
+}
+
 static void write_block(struct infer *in, const struct issue *issue, int64_t block)
 {
-    struct f2fs_log *log = log_at(in, issue->dev, block), other = {.dev = issue->dev};
+    struct f2fs_log *log = f2fs_log_at(in, issue->dev, block), other = {.dev = issue->dev};
 
-    if (place(in, issue, block, log))
-        return;
     other.next = block + 1;
     other.row = issue->event;
-    if (log) {
-        log->next = other.next;
+    bool is_appended = log && f2fs_append(log, block, 1);
+    if (is_appended)
         log->row = other.row;
+    if (place(in, issue, block, log))
+        return;
+    if (log && !is_appended)
+        begin_run(log, block, issue->event);
+    if (log) {
         append_block(in, issue, block, log);
     } else {
         append_block(in, issue, block, &other);
-        if (is_new_log(in, &other, block))
+        if (is_new_log(in, &other, block)) {
             log_add(in, &other);
+        }
     }
 }
 
@@ -564,42 +709,26 @@ static size_t syncing_thread(struct infer *in, const struct issue *issue, const 
     return found;
 }
 
-// Drop what remains of the flusher's last pass.
-static void begin_pass(struct infer *in, const struct issue *issue)
-{
-    size_t flusher = thread_at(in, true, issue->dev);
-    size_t row = (size_t)issue->event;
-
-    if (flusher == NOTHING)
-        return;
-    struct thread *thread = &in->threads[flusher];
-    if (!thread->f2fs.issued || elapsed_ns(in, thread->f2fs.issued - 1, row) >= PASS_NS) {
-        drop(in, WAITING, &thread->issues);
-        drop(in, WAITING, &thread->f2fs.warm);
-        drop(in, WAITING, &thread->f2fs.rewrites);
-        thread->f2fs.is_during_sync = false;
-    }
-    // Meanwhile the flusher skips files (fs/f2fs/data.c, wb_sync_req), which then become dirty anew.
-    if (in->nr_syncing || (in->synced && elapsed_ns(in, in->synced - 1, row) < SKIP_NS))
-        thread->f2fs.is_during_sync = true;
-    if (thread->f2fs.is_during_sync)
-        thread->f2fs.doubt_row = issue->event;
-    thread->f2fs.issued = row + 1;
-}
-
 void f2fs_write_blocks(struct infer *in, struct issue *issue, int64_t first)
 {
-    issue->holder = syncing_thread(in, issue, log_at(in, issue->dev, first));
-    if (issue->holder == NOTHING && (issue->flags & (FLAG_FLUSHER | FLAG_KBLOCKD)))
-        begin_pass(in, issue);
-    for (int64_t block = first; block < first + issue->blocks && !in->is_failed; block++) {
+    issue->holder = syncing_thread(in, issue, f2fs_log_at(in, issue->dev, first));
+    for (int64_t block = first; block < first + issue->blocks && !in->is_failed; block++)
         write_block(in, issue, block);
-        find_next_write(in, issue->dev, block);
-    }
+}
+
+void f2fs_find_next_writes(struct infer *in, size_t row)
+{
+    const struct infer_events *e = in->events;
+
+    for (int64_t k = 0; k < e->count[row]; k++)
+        *map_find(&in->f2fs.rewrites, e->dev[row], (uint64_t)(e->first[row] + k)) =
+            in->f2fs.next_rows[in->f2fs.written++];
 }
 
 void f2fs_free(struct infer *in)
 {
+    map_free(&in->f2fs.nodes);
+    map_free(&in->f2fs.resumes);
     map_free(&in->f2fs.places);
     map_free(&in->f2fs.rewrites);
     free(in->f2fs.next_rows);

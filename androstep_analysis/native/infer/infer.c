@@ -11,7 +11,8 @@ static void on_write(struct infer *in, size_t row, size_t at, size_t tid)
 
     if (!file->is_written && (thread->last_row == file->first_row || file->first_row == (int64_t)row))
         file->is_new = e->first[row] == 0 && (e->flags[row] & FLAG_F2FS);
-    list_add(in, at, file->is_new && !file->is_written ? file->first_row : (int64_t)row);
+    if (!file->is_listed)
+        list_add(in, at, f2fs_dirtied(in, at, row));
     file->author = (int64_t)row;
     file->is_written = true;
     if (file->bytes < e->block[row])
@@ -157,7 +158,7 @@ static void on_request(struct infer *in, size_t row, size_t tid)
     if (e->kind[row] == INFER_READS)
         read_blocks(in, &issue, e->first[row]);
     else if (issue.flags & FLAG_F2FS)
-        f2fs_write_blocks(in, &issue, e->first[row]);
+        f2fs_write_requests(in, row, tid);
     else
         write_blocks(in, &issue, e->first[row]);
 }
@@ -176,6 +177,8 @@ static void follow(struct infer *in, size_t row)
         in->files[file].is_alive = true;
         in->files[file].first_row = (int64_t)row;
     }
+    if (in->threads[tid].f2fs.node)
+        f2fs_resume(in, row, &in->threads[tid]);
     switch (kind) {
     case INFER_WRITE:
         on_write(in, row, file, tid);
@@ -187,9 +190,13 @@ static void follow(struct infer *in, size_t row)
         on_synced(in, row, tid);
         break;
     case INFER_CACHED:
+        if (e->ino[row] == NODE_INODE && (e->flags[row] & FLAG_F2FS))
+            f2fs_cache_nodes(in, row, &in->threads[tid]);
         on_cached(in, row, file, tid);
         break;
     case INFER_DROPPED:
+        if (e->ino[row] == NODE_INODE && (e->flags[row] & FLAG_F2FS))
+            f2fs_cache_nodes(in, row, &in->threads[tid]);
         for (int64_t k = 0; k < e->count[row]; k++)
             page_remove(in, file, e->first[row] + k, &author);
         break;

@@ -150,16 +150,15 @@ void list_remove(struct infer *in, size_t at)
     *(file->next == NOTHING ? &flusher->newest : &in->files[file->next].previous) = file->previous;
 }
 
-// Return whether a file became dirty before another one. An inode is dirty from its creation, of which no event
-// remains, and the first event of a new file may come after that of the next one. F2FS allocates inode numbers in
-// ascending order.
+// Return whether a file became dirty before another one. An inode is dirty from its creation. Without an event of it,
+// the first event of a new file may come after that of the next one. F2FS allocates inode numbers in ascending order.
 static bool is_earlier(const struct infer *in, const struct file *file, int64_t row, const struct file *other)
 {
     bool is_earlier_row = row < other->listed_row;
     size_t from = (size_t)(is_earlier_row ? row : other->listed_row),
            to = (size_t)(is_earlier_row ? other->listed_row : row);
 
-    if (file->is_new && other->is_new && elapsed_ns(in, from, to) < CREATION_NS)
+    if (file->is_created && other->is_created && elapsed_ns(in, from, to) < CREATION_NS)
         return file->ino < other->ino;
     return is_earlier_row;
 }
@@ -172,6 +171,7 @@ void list_add(struct infer *in, size_t at, int64_t row)
 
     if (file->is_listed)
         return;
+    file->nr_unordered = 0;
     for (int step = 0; before != NOTHING && step < MAX_EARLIER && is_earlier(in, file, row, &in->files[before]); step++)
         before = in->files[before].previous;
     file->is_listed = true;

@@ -4,12 +4,15 @@
 #include "core/map.h"
 #include "infer/infer.h"
 
-#define NOTHING     SIZE_MAX
-#define STALE_PAGES 64       // clean pages in the list of dirty pages of a file before it is compacted
-#define CREATION_NS 10000000 // between the creation of a file and its first event
-#define MAX_EARLIER 64       // files that may be listed too early
-#define MANY_BLOCKS 8        // a fsync writes fewer nodes in one request
-#define FIRST_FILE  3        // F2FS stores nodes in inode 1 and its other metadata in inode 2
+#define NOTHING        SIZE_MAX
+#define CREATED_NS     2000000  // between the event of a creation and the next event of its thread, unless preempted
+#define STALE_PAGES    64       // clean pages in the list of dirty pages of a file before it is compacted
+#define CREATION_NS    10000000 // between the creation of a file and its first event
+#define MAX_EARLIER    256      // files that may be listed too early
+#define MANY_BLOCKS    8        // a fsync writes fewer nodes in one request
+#define SEGMENT_BLOCKS 512      // of F2FS: 2 MiB
+#define NODE_INODE     1        // F2FS keeps its nodes in the page cache of this inode, by their number
+#define FIRST_FILE     3        // the first inode of a file; inode 2 has the other metadata
 
 // A block of a file, and the event that wrote it.
 struct page {
@@ -41,12 +44,18 @@ struct file {
     int64_t first_row;           // of the events of this lifetime
     bool is_new;                 // F2FS: probably created during the recording
     bool has_blocks;             // F2FS: not stored in its inode
+    bool is_hot;                 // F2FS: in the log of hot data, whatever its size
+    size_t sought;               // F2FS: 1 + row of the last search for its places
     int64_t writeback_index;     // F2FS: page at which the flusher begins
     size_t nr_dirty;             // pages
     struct queue dirty;          // unordered
     size_t flusher;              // thread that writes it back
     bool is_listed;              // in the list of dirty inodes of this thread, and
     int64_t listed_row;          // since this event
+    bool is_created;             // F2FS: this is the first event after its creation
+    bool is_dated;               // F2FS: this is the event of its creation, and
+    int64_t resumed_row;         // it became dirty before this event
+    int64_t nr_unordered;        // its last pages that may be in a block of another file, which became dirty then
     size_t previous, next;       // in this list
     int64_t first, block, count; // last mapping, and
     size_t nr_results;           // number of results at that time
@@ -57,9 +66,14 @@ struct f2fs_thread {
     enum f2fs_heat heat;   // of the pages that it is about to issue
     struct queue warm;     // pages that the flusher is about to issue to the log of warm data; `issues` has the others
     struct queue rewrites; // pages that it is about to rewrite in place
+    int64_t node;          // the last one that it put into the cache, if that was its last event; else 0
     size_t issued;         // 1 + row of the last request of the flusher
-    int64_t doubt_row;     // pages that became dirty before may have been skipped, or written in another order
-    bool is_during_sync;   // a fsync was in progress during its pass
+    size_t began;          // the same of the first request in its last burst
+    size_t written;        // 1 + row of the last of its requests that are already attributed
+    bool is_lost;          // a burst of the flusher did not fit, and no long one since
+    enum infer_rule rule;  // for the pages that the flusher writes
+    int64_t nr_foreign;    // blocks that its fsync issues before its own, and
+    size_t foreign;        // the thread in a fsync whose they are; NOTHING: the flusher's
 };
 
 struct thread {
@@ -90,6 +104,7 @@ struct location {
 struct f2fs_log {
     uint32_t dev;
     int64_t next;              // block
+    int64_t ahead, ahead_end;  // blocks that were issued before those in front of them, or 0
     int64_t row;               // of the last request
     int64_t nr_nodes, nr_data; // blocks found to be nodes or data
     enum f2fs_heat heat;
@@ -105,6 +120,8 @@ struct f2fs_conversion {
 struct f2fs {
     struct f2fs_log *logs;
     size_t nr_logs, log_capacity;
+    struct map nodes;    // by device and inode: 1 + row of the event that its node entered the cache
+    struct map resumes;  // the same for the next event of its thread, if the thread was preempted in between
     struct map places;   // by file and block: 1 + block of the device
     struct map rewrites; // by device and block: 1 + row of the next write request
     size_t *next_rows;   // values of `rewrites` after each written block
@@ -218,11 +235,50 @@ void later(struct infer *in, struct inference *result, size_t at, int64_t block)
 bool f2fs_look_ahead(struct infer *in);
 void f2fs_free(struct infer *in);
 
+// Note that the nodes of a filesystem enter its cache or leave it.
+void f2fs_cache_nodes(struct infer *in, size_t row, struct thread *thread);
+
+// Note that a thread goes on after it created a file.
+void f2fs_resume(struct infer *in, size_t row, struct thread *thread);
+
+// Return the event since which a file is dirty that is written now: of a new file its creation.
+int64_t f2fs_dirtied(struct infer *in, size_t at, size_t row);
+
+bool f2fs_is_write(const struct infer_events *e, size_t row);
+
 // Attribute the blocks of a write request, from `first` on.
 void f2fs_write_blocks(struct infer *in, struct issue *issue, int64_t first);
+
+// Advance to the next write of each block of a request. Requests must come in their order.
+void f2fs_find_next_writes(struct infer *in, size_t row);
 
 // Note where the page of a file lies.
 void f2fs_set_place(struct infer *in, const struct page *page, int64_t block);
 
 // Move the dirty pages of a file to the queues of the thread that is about to issue them, for a fsync or by itself.
 void f2fs_flush(struct infer *in, size_t at, int64_t row, struct thread *thread);
+
+// Queue the dirty pages of a file for the flusher, which goes round: mapping->writeback_index in fs/f2fs/data.c.
+void f2fs_flush_in_background(struct infer *in, size_t at, int64_t row, struct thread *flusher);
+
+// Return how many dirty pages of a file would be appended to the log of `heat`.
+int64_t f2fs_appended(struct infer *in, size_t at, int64_t row, enum f2fs_heat *heat);
+
+// Return the log that a block is appended to, or NULL. At the begin of a segment this is the last log whose segment is
+// full.
+struct f2fs_log *f2fs_log_at(struct infer *in, uint32_t dev, int64_t block);
+
+// Append blocks to a log if they continue it. Returns whether they do.
+bool f2fs_append(struct f2fs_log *log, int64_t block, int64_t count);
+bool f2fs_has_log(const struct infer *in, uint32_t dev, enum f2fs_heat heat);
+
+// Return whether a block is in the segment of a log, but is not appended to it.
+bool f2fs_is_in_log(const struct infer *in, uint32_t dev, int64_t block);
+
+// Return whether a block holds a dirty page, which is about to be rewritten in place.
+bool f2fs_is_placed(struct infer *in, uint32_t dev, int64_t block);
+
+// --- flusher.c -------------------------------------------------------------------------------------------------------
+
+// Attribute a write request of F2FS, with the requests that its thread issues at once.
+void f2fs_write_requests(struct infer *in, size_t row, size_t tid);
