@@ -185,10 +185,16 @@ class Processes:
             is_created=is_created, pid="task", comm="task_comm", begin_ns="ts_ns"
         )
         stated = events.filter(~pl.col("is_created")).with_columns(end_ns=pl.col("begin_ns") + 1)
+        # Only listings have users. They name the process that began at valid_from_ns, and no later one.
+        is_listed = pl.col("uid").is_not_null() if "uid" in tasks.columns else pl.lit(False)
+        since = pl.col("valid_from_ns").fill_null(_ALWAYS)
+        begin = since + pl.when(is_listed).then(_START_NS).otherwise(0)
         listed = tasks.select(
-            *("comm", pl.col("valid_from_ns").fill_null(_ALWAYS).alias("begin_ns")),
-            pid="tid", end_ns=pl.col("valid_to_ns").fill_null(_NEVER),
-        )  # fmt: skip
+            "comm",
+            begin.alias("begin_ns"),
+            pid="tid",
+            end_ns=pl.when(is_listed).then(begin + 1).otherwise(pl.col("valid_to_ns").fill_null(_NEVER)),
+        )
         named = pl.concat([listed, stated.select(listed.columns)]).sort("begin_ns", maintain_order=True)
         created = events.filter("is_created")
         self.has_creations = not created.is_empty()
