@@ -496,7 +496,8 @@ def statements(
     events = fs_events.filter(is_statement).select(_OF_EXTENTS).collect().with_row_index("order")
     held = lifetimes.select(*_KEY, "end_ns", life_type=pl.col("block_type"), life_subtype=pl.col("subtype"))
     of_ext4 = tracepoints_ext4.mappings(events, recorded).join(held, on=_KEY, how="left", maintain_order="left")
-    of_f2fs = tracepoints_f2fs.mappings(events, recorded).join(
+    events_of_f2fs = events.filter(pl.col("event").is_in(tracepoints_f2fs.OF_BLOCKS))
+    of_f2fs = tracepoints_f2fs.mappings(events_of_f2fs, recorded).join(
         held.drop("end_ns"), on=_KEY, how="left", maintain_order="left"
     )
     free = pl.concat([tracepoints_ext4.frees(events), tracepoints_f2fs.frees(events)])

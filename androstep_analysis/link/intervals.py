@@ -7,13 +7,18 @@ rows that cover it, so that the pieces of a query always add up to the query.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from androstep_analysis import native
+
 Int64s = npt.NDArray[np.int64]
+Columns = tuple[Int64s, Int64s, Int64s, Int64s]
 
 ALWAYS = np.iinfo(np.int64).min
 """`valid_from` of a row that has held since before the capture."""
@@ -93,7 +98,7 @@ def stab(queries: Queries, rows: Rows) -> Pieces:
     shifted = Queries(np.zeros_like(queries.space), queries.start + shift_of_query, queries.length, queries.time)
     parts = []
     for some_queries, some_rows in _overlapping(shifted, rows):
-        query, row, start, length = _coalesced(*_stab_one_space(shifted.take(some_queries), rows.take(some_rows)))
+        query, row, start, length = _stab_one_space(shifted.take(some_queries), rows.take(some_rows))
         row = np.where(row >= 0, np.append(row_at[some_rows], -1)[row], -1)
         parts.append((some_queries, query, row, start - shift_of_query[some_queries[query]], length))
     return _in_order(parts)
@@ -118,7 +123,7 @@ def _valid_rows(
     return at, cut
 
 
-def _columns(pieces: Pieces) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+def _columns(pieces: Pieces) -> Columns:
     return pieces.query, pieces.row, pieces.start, pieces.length
 
 
@@ -160,50 +165,54 @@ def _overlapping(queries: Queries, rows: Rows) -> Iterator[tuple[Int64s, Int64s]
             yield part[:of_queries], part[of_queries:] - nr_queries
 
 
-def _stab_one_space(queries: Queries, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Return query, row, start and length of every piece of one space."""
-    row_end = rows.start + rows.length
-    edges = distinct(np.concatenate([rows.start, row_end]))
-
-    # Segment i is [edges[i - 1], edges[i]); segment 0 lies before the first edge, the last one after the last edge.
-    end = queries.start + queries.length
-    first = np.searchsorted(edges, queries.start, "right")
-    last = np.searchsorted(edges, end, "left")
-    query, segment = _expand(first, last - first + 1)
-    bounds = np.concatenate([[ALWAYS], edges, [FOREVER]])
-    start = np.maximum(queries.start[query], bounds[segment])
-    length = np.minimum(end[query], bounds[segment + 1]) - start
-
-    row, row_segment = _expand(
-        np.searchsorted(edges, rows.start, "right"),
-        np.searchsorted(edges, row_end, "right") - np.searchsorted(edges, rows.start, "right"),
+def _stab_one_space(queries: Queries, rows: Rows) -> Columns:
+    """Return query, row, start and length of every piece of one space (native/intervals)."""
+    edges = distinct(np.concatenate([rows.start, rows.start + rows.length]))
+    order = np.argsort(rows.valid_from, kind="stable")
+    asked = [np.ascontiguousarray(column) for column in (queries.start, queries.length, queries.time)]
+    held = [
+        np.ascontiguousarray(column)
+        for column in (rows.start, rows.length, rows.valid_from, rows.valid_to, order.astype(np.int64), edges)
+    ]
+    *of_rows, of_edges = (column.ctypes.data for column in held)
+    count = ctypes.c_size_t()
+    address = _library().stab_find(
+        ctypes.byref(_CQueries(queries.start.size, *(column.ctypes.data for column in asked))),
+        ctypes.byref(_CRows(rows.start.size, *of_rows, edges.size, of_edges)),
+        ctypes.byref(count),
     )
-    return query, _latest_row(segment, queries.time[query], row, row_segment, rows), start, length
+    native.check(bool(address))
+    pieces = np.empty((count.value, 4), np.int64)
+    ctypes.memmove(pieces.ctypes.data, address, pieces.nbytes)
+    _library().stab_free(address)
+    query, row, start, length = (np.ascontiguousarray(column) for column in pieces.T)
+    return query, row, start, length
 
 
-def _latest_row(segment: Int64s, time: Int64s, row: Int64s, row_segment: Int64s, rows: Rows) -> Int64s:
-    """Return for each (segment, time) the row with the latest `valid_from` that covers it, or -1.
+class _CQueries(ctypes.Structure):
+    """``struct stab_queries`` of stab.h."""
 
-    `row` and `row_segment` pair every row with every segment it covers.
-    """
-    times, rank = np.unique(rows.valid_from, return_inverse=True)
-    order = np.lexsort((row, rank[row], row_segment))
-    row, row_segment = row[order], row_segment[order]
-    # One sortable key for (segment, rank of valid_from): a search finds the last version that began by `time`.
-    base = np.int64(times.size + 1)
-    keys = row_segment * base + rank[row] + 1
-    at = np.searchsorted(keys, segment * base + np.searchsorted(times, time, "right"), "right") - 1
-    latest = np.full(segment.size, -1, np.int64)
-    pending = np.arange(segment.size)
-    while pending.size:
-        pending = pending[at[pending] >= 0]
-        pending = pending[row_segment[at[pending]] == segment[pending]]
-        candidate = row[at[pending]]
-        alive = rows.valid_to[candidate] > time[pending]
-        latest[pending[alive]] = candidate[alive]
-        pending = pending[~alive]
-        at[pending] -= 1
-    return latest
+    _fields_ = (("count", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in ("start", "length", "time")))
+
+
+class _CRows(ctypes.Structure):
+    """``struct stab_rows`` of stab.h."""
+
+    _fields_ = (
+        ("count", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("start", "length", "valid_from", "valid_to", "order")),
+        ("nr_edges", ctypes.c_size_t),
+        ("edges", ctypes.c_void_p),
+    )
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    count = ctypes.POINTER(ctypes.c_size_t)
+    return native.declared(
+        ("stab_find", ctypes.c_void_p, (ctypes.POINTER(_CQueries), ctypes.POINTER(_CRows), count)),
+        ("stab_free", None, (ctypes.c_void_p,)),
+    )
 
 
 def distinct(numbers: Int64s) -> Int64s:
@@ -212,20 +221,3 @@ def distinct(numbers: Int64s) -> Int64s:
     is_new = np.ones(ordered.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
     return ordered[is_new]
-
-
-def _expand(first: Int64s, count: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the integers first[i] … first[i] + count[i] - 1 for each i, as (i, integer)."""
-    owner = np.repeat(np.arange(first.size), count)
-    before = np.cumsum(count) - count
-    return owner, np.arange(owner.size) - before[owner] + first[owner]
-
-
-def _coalesced(query: Int64s, row: Int64s, start: Int64s, length: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-    """Return the pieces with neighbours joined that the same row (or none) covers."""
-    begins = np.ones(query.size, np.bool_)
-    begins[1:] = (query[1:] != query[:-1]) | (row[1:] != row[:-1])
-    heads = np.flatnonzero(begins)
-    if not heads.size:
-        return query, row, start, length
-    return query[heads], row[heads], start[heads], np.add.reduceat(length, heads)

@@ -161,6 +161,9 @@ class _Versions:
         timed = indexed.filter(is_dated).sort("ts_ns").join_asof(
             dated, left_on="ts_ns", right_on="valid_from_ns", by_left=keys, by_right=self._of, check_sortedness=False
         )  # fmt: skip
-        timeless = indexed.filter(~is_dated).join(self._ever.lazy(), left_on=keys, right_on=self._of, how="left")
         columns = ["nth", *rows.columns, *self._values]
-        return pl.concat([timed.select(columns), timeless.select(columns)]).sort("nth").drop("nth").collect()
+        found = [timed.select(columns)]
+        if rows["ts_ns"].has_nulls():
+            timeless = indexed.filter(~is_dated).join(self._ever.lazy(), left_on=keys, right_on=self._of, how="left")
+            found.append(timeless.select(columns))
+        return pl.concat(found).sort("nth").drop("nth").collect()
