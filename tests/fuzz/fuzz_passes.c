@@ -5,6 +5,7 @@
 #include "events/incarnations.h"
 #include "events/repetitions.h"
 #include "infer/infer.h"
+#include "intervals/stab.h"
 
 static const uint32_t devices[] = {8 << 20, 253 << 20, 0, NO_UINT32};
 static const int64_t inodes[] = {1, 2, 3, 11, 12, 13, 8 << 20, NO_INT64};
@@ -137,6 +138,90 @@ API int fuzz_infer(const uint8_t *data, size_t size)
     check(infer != NULL);
     check_inferences(infer, &in);
     infer_free(infer);
+    free_all(columns, sizeof(columns) / sizeof(*columns));
+    return 0;
+}
+
+// Insert a number into an ascending list unless it is there. Returns the length of the list.
+static size_t insert_edge(int64_t *edges, size_t count, int64_t edge)
+{
+    size_t at = count;
+
+    for (size_t n = 0; n < count; n++)
+        if (edges[n] == edge)
+            return count;
+    for (; at > 0 && edges[at - 1] > edge; at--)
+        edges[at] = edges[at - 1];
+    edges[at] = edge;
+    return count + 1;
+}
+
+static bool covers(const struct stab_rows *rows, size_t row, int64_t sector, int64_t time)
+{
+    return sector >= rows->start[row] && sector < rows->start[row] + rows->length[row] &&
+           time >= rows->valid_from[row] && time < rows->valid_to[row];
+}
+
+static void check_pieces(const struct stab_piece *pieces, size_t count, const struct stab_queries *queries,
+                         const struct stab_rows *rows)
+{
+    size_t n = 0;
+
+    for (size_t query = 0; query < queries->count; query++) {
+        int64_t sector = queries->start[query], end = sector + queries->length[query];
+
+        for (; sector < end; n++) {
+            check(n < count && pieces[n].query == (int64_t)query && pieces[n].start == sector && pieces[n].length > 0);
+            check(pieces[n].row < 0 || covers(rows, (size_t)pieces[n].row, sector, queries->time[query]));
+            sector += pieces[n].length;
+        }
+        check(sector == end);
+    }
+    check(n == count);
+}
+
+API int fuzz_intervals(const uint8_t *data, size_t size)
+{
+    static const int64_t starts[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, (int64_t)1 << 62};
+    static const int64_t lengths[] = {1, 2, 3, 4, 5, 9, 0, 16}, spans[] = {NO_INT64, 0, 1, 2, 3, 4, 5, INT64_MAX};
+    static const int64_t times_of_queries[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct input input = input_of(data, size);
+    struct rows all = rows_of(&input, 3), *rows = &all;
+    int64_t *order = allocate(rows->count * sizeof(*order)), *edges = allocate(2 * rows->count * sizeof(*edges));
+    int64_t *length = CHOSEN(int64_t, rows, 0, 4, lengths), *asked = allocate(rows->count * sizeof(*asked));
+    struct stab_rows in = {
+        .count = rows->count,
+        .start = CHOSEN(int64_t, rows, 0, 0, starts),
+        .length = length,
+        .valid_from = CHOSEN(int64_t, rows, 1, 0, spans),
+        .valid_to = CHOSEN(int64_t, rows, 1, 3, spans),
+        .order = order,
+        .edges = edges,
+    };
+    struct stab_queries queries = {
+        .count = rows->count,
+        .start = CHOSEN(int64_t, rows, 2, 0, starts),
+        .length = asked,
+        .time = CHOSEN(int64_t, rows, 2, 4, times_of_queries),
+    };
+    const void *columns[] = {in.start, length,        in.valid_from, in.valid_to, order,
+                             edges,    queries.start, asked,         queries.time};
+    struct stab_piece *pieces;
+    size_t nr_pieces, nr_ordered = 0;
+
+    for (size_t row = 0; row < rows->count; row++) {
+        asked[row] = length[row] ? length[row] : 7;
+        in.nr_edges = insert_edge(edges, in.nr_edges, in.start[row]);
+        in.nr_edges = insert_edge(edges, in.nr_edges, in.start[row] + length[row]);
+    }
+    for (size_t n = 0; n < sizeof(spans) / sizeof(*spans); n++)
+        for (size_t row = 0; row < rows->count; row++)
+            if (in.valid_from[row] == spans[n])
+                order[nr_ordered++] = (int64_t)row;
+    pieces = stab_find(&queries, &in, &nr_pieces);
+    check(pieces != NULL);
+    check_pieces(pieces, nr_pieces, &queries, &in);
+    stab_free(pieces);
     free_all(columns, sizeof(columns) / sizeof(*columns));
     return 0;
 }

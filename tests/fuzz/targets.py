@@ -258,6 +258,7 @@ TARGETS = {
     "repetitions": Target(lambda prepared: None),
     "incarnations": Target(lambda prepared: None),
     "infer": Target(lambda prepared: None),
+    "intervals": Target(lambda prepared: None),
 }
 """The fuzzer of each decoder."""
 

@@ -6,6 +6,7 @@ from unittest import mock
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def oracle(queries, rows, sector_query, sector):
     st.sampled_from([1, 3, intervals.PART]),
     st.sampled_from([0.0, 2.0**62]),
 )
+@pytest.mark.sanitized
 def test_every_sector_gets_the_row_that_brute_force_finds(queries, rows, part, widest):
     columns = [np.array(c, np.int64) for c in zip(*queries, strict=True)] or [np.empty(0, np.int64)] * 4
     row_columns = [np.array(c, np.int64) for c in zip(*rows, strict=True)] or [np.empty(0, np.int64)] * 5

@@ -108,6 +108,7 @@ def test_lives_and_numbers_are_those_of_all_events(monkeypatch: pytest.MonkeyPat
     assert fewer > rows / 3 and named > 50
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("at_once", [3, 1 << 17])
 def test_opens_that_show_names_remain(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     """Some paths are opened again directly before the file is created, or before its pages are read."""

@@ -275,6 +275,7 @@ NUMBERED = (
 )
 
 
+@pytest.mark.sanitized
 @settings(max_examples=40)
 @given(st.integers(0, 1 << 32))
 def test_every_event_has_the_incarnation_that_the_events_before_it_make(seed):
