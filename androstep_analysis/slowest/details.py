@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 _FILE: Final = ("block_type", "ino", "incarnation", "path", "is_inferred_file")
 _OWNER: Final = ("owner_pid", "owner_comm", "owner_package", "owner_via")
-_PIECE: Final = ("request_id", "dev", "ino", "incarnation", "path", "block_type", "bytes", "map_source", *_OWNER)
+_PIECE: Final = ("request_id", "piece", "dev", "ino", "incarnation", "path", "block_type", "bytes", "map_source")
 _SUBMITTER: Final = ("submit_tid", "submit_pid", "submit_comm")
 
 
 def pieces(capture: Capture, request_ids: pl.Series) -> pl.DataFrame:
-    """Return the pieces of these requests with their process (`processes`)."""
+    """Return the pieces of these requests with their process (`processes`), those of a request by size and location."""
     wanted = request_ids.implode()
     of_requests = capture.requests.filter(pl.col("request_id").is_in(wanted)).select("request_id", *_SUBMITTER)
-    rows = capture.io.filter(pl.col("request_id").is_in(wanted)).select(_PIECE)
+    rows = capture.io.filter(pl.col("request_id").is_in(wanted)).select(*_PIECE, *_OWNER)
     named = rows.join(of_requests, on="request_id", how="left").with_columns(processes())
-    return named.sort("request_id", "bytes", descending=[False, True], maintain_order=True).collect()
+    return named.sort("request_id", "bytes", "piece", descending=[False, True, False]).collect()
 
 
 def processes() -> list[pl.Expr]:

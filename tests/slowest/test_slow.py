@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -19,7 +20,7 @@ from androstep_analysis import cli, schema
 from androstep_analysis.capture import Capture, derivation
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.present.headline import slow as layout
-from androstep_analysis.slowest import OPERATIONS, stages
+from androstep_analysis.slowest import OPERATIONS, details, stages
 
 pytestmark = pytest.mark.unit
 
@@ -126,6 +127,18 @@ def test_random_captures_by_the_oracle(seed: int) -> None:
 def test_random_captures_have_every_stage() -> None:
     tables = [androstep.slow(random_capture(seed), "fsync", 12) for seed in range(5)]
     assert {*pl.concat(tables)["stages"].explode()} == {"requests", "flush", "journal", "rest"}
+
+
+def test_of_files_with_equal_bytes_in_a_request_the_first_is_named() -> None:
+    names = {"request_id": 1, "owner_via": "unknown", "bytes": 4096, "block_type": "data", "map_source": "tracepoint"}
+    rows = [names | {"piece": number, "ino": 90 - number} for number in range(8)]
+    io, requests = (
+        pl.DataFrame(found, schema.table(name).polars)
+        for name, found in (("io", rows), ("requests", [{"request_id": 1, "nr_sectors": 64}]))
+    )
+    for shuffled in (io, io.reverse()):
+        capture: Any = SimpleNamespace(requests=requests.lazy(), io=shuffled.lazy())
+        assert details.of_requests(capture, requests)["ino"].to_list() == [90]
 
 
 def test_waits_are_listed_once() -> None:
