@@ -171,16 +171,16 @@ def on_disk(parts: Iterable[pl.DataFrame]) -> pl.LazyFrame:
             waiting.append(part)
             if sum(rows.height for rows in waiting) >= ON_DISK_ROWS:
                 files.append(stack.enter_context(tempfile.TemporaryFile()))
-                pl.concat(waiting).write_ipc(files[-1], compression="uncompressed")
+                pl.concat(waiting).write_parquet(files[-1], compression="zstd", compression_level=1)
                 waiting = [part.clear()]
         rest = pl.concat(waiting)
         if not files:
             return rest.lazy()
         files.append(stack.enter_context(tempfile.TemporaryFile()))
-        rest.write_ipc(files[-1], compression="uncompressed")
+        rest.write_parquet(files[-1])
         for file in files:
             file.seek(0)
-        return pl.scan_ipc(files)  # polars duplicates the open files
+        return pl.scan_parquet(files)  # polars duplicates the open files
 
 
 class _File:
