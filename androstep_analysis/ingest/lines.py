@@ -20,6 +20,9 @@ from androstep_analysis.ingest.syscalls.pairs import Pairs
 _ROWS = 1 << 16
 """The capacity of a table in rows. A full table is passed to the spool."""
 
+_LAST_ROWS = 1 << 10
+"""The capacity of a table that is made after the last line. Few rows follow, or none."""
+
 _CALL_ROWS = 1 << 14
 """The capacity of the table of system call events."""
 
@@ -176,7 +179,7 @@ class Reader:
         end()
         last_line = ctypes.create_string_buffer(_QUOTED)
         length = library().text_torn(self._handle, last_line)
-        self._hand_on(only_full=False)
+        self._hand_on(is_end=True)
         if not length:
             return ()
         message = f"the last line has no end and was dropped: {_quoted(last_line.raw[:length])}"
@@ -185,22 +188,22 @@ class Reader:
     def seen(self) -> pl.DataFrame:
         """Return the rows at which a thread had a new name, in file order. The columns are ts_ns, tid, pid and comm."""
         while not library().text_threads(self._handle):
-            self._hand_on(only_full=False)
-        self._hand_on(only_full=False)
+            self._hand_on(is_end=True)
+        self._hand_on(is_end=True)
         return pl.concat(self._seen)
 
-    def _hand_on(self, only_full: bool) -> None:
-        """Pass rows to the spool and begin new tables.
+    def _hand_on(self, *, only_full: bool = False, is_end: bool = False) -> None:
+        """Pass rows to the spool and begin new tables, which are small if `is_end`.
 
         With `only_full`, do so only for tables that are more than half full.
         """
-        limit, capacity = (_ROWS // 2, _ROWS) if only_full else (0, 1)
+        limit = _ROWS // 2 if only_full else 0
         for name, table in self._tables.items():
             if table.rows > limit:
                 self._spool.append(name, table.arrow())
                 # Tools print a few lines of each CPU in turn, so that later lines are seldom older than all of these.
                 self._spool.settle(name, int(table.column("ts_ns").min()))
-                self._tables[name] = native.Table(name, capacity)
+                self._tables[name] = native.Table(name, _LAST_ROWS if is_end else _ROWS)
         if self._calls is not None and self._call_events is not None and self._call_events.rows:
             self._calls.take(self._call_events)
             self._call_events.clear()

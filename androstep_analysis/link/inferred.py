@@ -181,8 +181,8 @@ def homes(
 
 _RUNS = {
     **{"request_id": pl.Int64, "fs_dev": pl.UInt32, "issue_ns": pl.Int64, "ino": pl.Int64, "incarnation": pl.Int32},
-    **{"rule": pl.String, "owner_pid": pl.Int32, "owner_comm": pl.String, "owner_package": pl.String},
-    **{"part_sector": pl.Int64, "nr_sectors": pl.Int64, "file_offset_bytes": pl.Int64},
+    **{"rule": pl.String, "owner_pid": pl.Int32, "owner_tid": pl.Int32, "owner_comm": pl.String},
+    **{"owner_package": pl.String, "part_sector": pl.Int64, "nr_sectors": pl.Int64, "file_offset_bytes": pl.Int64},
 }
 
 

@@ -63,7 +63,7 @@ def test_a_recording_without_root(phone: Scripted, tmp_path: Path, capsys: pytes
     assert "duration_ms: 5000\n" in config and "write_into_file: true" in config
     shown = re.sub(r"\s+", " ", terminal.summary(made))
     assert "1 requested events could not be recorded: ext4_load_inode" in shown
-    assert "processes (no block_bio_queue): use `androstep record` with root" in shown
+    assert "processes (only inferred, no block_bio_queue): use `androstep record` with root" in shown
 
 
 @pytest.mark.parametrize("event", ["ext4_da_write_begin", "f2fs_write_begin"])

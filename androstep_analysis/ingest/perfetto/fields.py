@@ -232,11 +232,13 @@ _EVENT_FIELDS = {
         ("ext4_da_write_end", "ext4_journalled_write_end", "ext4_write_end", "f2fs_write_end"), "dev ino pos len copied"
     ),
     "ext4_load_inode": "dev ino",
+    "ext4_allocate_blocks": "dev ino block len logical",
     "ext4_allocate_inode": "dev ino dir mode",
     "ext4_es_cache_extent": "dev ino lblk len pblk status",
     "ext4_es_insert_extent": "dev ino lblk len pblk status",
     "ext4_es_lookup_extent_exit": "dev ino lblk len pblk status found",
     "ext4_evict_inode": "dev ino nlink",
+    "ext4_ext_map_blocks_exit": "dev ino flags pblk lblk len - ret",
     "ext4_free_blocks": "dev ino block count flags mode",
     "ext4_free_inode": "dev ino uid gid blocks mode",
     "ext4_invalidatepage": "dev ino index offset length",
