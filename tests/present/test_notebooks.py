@@ -139,7 +139,7 @@ def test_a_notebook_that_warns_or_tells_where_it_ran_is_refused(cell: str, kerne
 
 NO_FILES = "unknown: files (no filesystem events)"
 NO_OWNERS = "unknown: processes (none recorded)"
-NO_QUEUE = "unknown: processes (no block_bio_queue)"
+NO_QUEUE = "unknown: processes (only inferred, no block_bio_queue)"
 NO_TIMES = "unknown: times (no completion)"
 NO_ISSUE = "unknown: times (no issue)"
 NO_REQUESTS = "No request is recorded:"
