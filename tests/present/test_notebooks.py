@@ -139,7 +139,6 @@ def test_a_notebook_that_warns_or_tells_where_it_ran_is_refused(cell: str, kerne
 
 NO_FILES = "unknown: files (no filesystem events)"
 NO_OWNERS = "unknown: processes (none recorded)"
-NO_QUEUE = "unknown: processes (only inferred, no block_bio_queue)"
 NO_TIMES = "unknown: times (no completion)"
 NO_ISSUE = "unknown: times (no issue)"
 NO_REQUESTS = "No request is recorded:"
@@ -151,7 +150,7 @@ OF_OTHERS = {
     "strace/linux_multithread_strace1.log": (0, {NO_REQUESTS}),
     "block_csv/pixel6a_telegram_precond.csv.gz": (3, {NO_FILES, NO_TIMES}),
     "block_csv/opencas_sample_trace.tar.xz": (3, {NO_FILES, NO_OWNERS, NO_ISSUE}),
-    "androstep/ftrace_sqlite.txt": (3, {NO_FILES, NO_QUEUE}),
+    "androstep/ftrace_sqlite.txt": (4, {NO_FILES}),
     "kernel/f2fs_guest_6.1/trace.dat.zst": (7, set()),
     "bench_results/pixel_mobibench_outputs.tar.gz": (0, {NO_REQUESTS}),
     "ftrace_text/trappy_trace_filesystem.txt": (0, {NO_REQUESTS}),
@@ -176,7 +175,7 @@ def test_the_first_notebook_works_on_a_recording_of_others(name: str, kernel: An
     texts += [one.text for one in outputs if one.get("name") == "stdout"]
     said = {line for text in texts for line in text.splitlines()}
     pictures = sum("image/png" in one.get("data", {}) for one in outputs)
-    sentences = {NO_FILES, NO_OWNERS, NO_QUEUE, NO_TIMES, NO_ISSUE, NO_REQUESTS}
+    sentences = {NO_FILES, NO_OWNERS, NO_TIMES, NO_ISSUE, NO_REQUESTS}
     found = {known for known in sentences if any(line.startswith(known) for line in said)}
     assert (pictures, found) == OF_OTHERS[name]
     assert all("LossWarning" in one.text for one in outputs if one.get("name") == "stderr")
