@@ -50,7 +50,7 @@ def test_every_file_is_the_one_of_the_manifest() -> None:
 @pytest.mark.parametrize("name", ["messages", "messages_no_journal", "messages_no_sync"])
 def test_tables_are_those_of_the_schemas(name: str) -> None:
     for table, rows in traced(name).items():
-        schema.conform(rows.collect(), table)
+        schema.complete(rows.collect(), table)
 
 
 @pytest.mark.parametrize("name", MODELS)
