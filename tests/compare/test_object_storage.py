@@ -54,6 +54,7 @@ def test_captures_in_a_bucket_measure_as_those_here(
     assert from_afar == capsys.readouterr().out
 
 
+@pytest.mark.prove
 def test_a_release_in_a_bucket_is_a_collection(storage: Any, tmp_path: Path) -> None:
     here = captures_of_apps(tmp_path / "captures", 4)
     released = datasets.release(sorted(here.glob("*/*")), tmp_path / "released")

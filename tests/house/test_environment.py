@@ -8,6 +8,7 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -123,6 +124,7 @@ def test_every_part_has_one_version() -> None:
     assert f"{probes['name']}=={version}" in PYPROJECT["project"]["optional-dependencies"]["device"]
 
 
+@pytest.mark.prove
 def test_the_package_imports_what_pyproject_asks_for_and_nothing_else() -> None:
     """Otherwise a plain install would lack a package, or install one in vain."""
     trees = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "androstep_analysis").rglob("*.py")]

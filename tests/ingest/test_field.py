@@ -236,8 +236,13 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-@pytest.mark.parametrize("outer", ["gzip", "xz", "zip", "zip of two"])
-@pytest.mark.parametrize("inner", ["gzip", "xz", "UTF-16"])
+@pytest.mark.parametrize(
+    ("inner", "outer"),
+    left_to_prove(
+        itertools.product(["gzip", "xz", "UTF-16"], ["gzip", "xz", "zip", "zip of two"]),
+        {("gzip", "zip"), ("xz", "zip of two"), ("UTF-16", "gzip")}.__contains__,
+    ),
+)
 def test_one_compression_in_another(inner: str, outer: str, tmp_path: Path) -> None:
     """A tracker of issues takes only zip archives, into which people put what they have."""
     plain = made(tmp_path, TEXTS["ftrace"])

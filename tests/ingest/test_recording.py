@@ -218,6 +218,7 @@ def test_where_nobody_says_what_was_recorded_files_may_be_others_of_their_number
     assert None in data_written(made)
 
 
+@pytest.mark.prove
 def test_a_file_of_a_recording_stands_for_all_of_it(copied: Path, tmp_path: Path) -> None:
     """The whole recording is read, including the losses that only the recorder knows."""
     told = json.loads((copied / "recording.json").read_text())

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from support.in_parts import read_in_parts
+from support.needs import left_to_prove
 
 from androstep_analysis import measures, schema
 from androstep_analysis.common.errors import Loss
@@ -251,7 +252,7 @@ class Oracle:
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("rows", [None, 7])
+@pytest.mark.parametrize("rows", left_to_prove([None, 7], {7}.__contains__))
 def test_parts_are_those_of_the_oracle(rows: int | None) -> None:
     every: set[str] = set()
     for seed in range(200 if rows is None else 50):

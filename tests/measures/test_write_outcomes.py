@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from support.in_parts import read_in_parts
+from support.needs import left_to_prove
 
 from androstep_analysis import schema
 from androstep_analysis.common.errors import Loss
@@ -150,7 +151,7 @@ def by_oracle(
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("rows", [None, 1, 7])
+@pytest.mark.parametrize("rows", left_to_prove([None, 1, 7], {1, 7}.__contains__))
 def test_fates_are_those_of_the_oracle(rows: int | None) -> None:
     every: Counter[str] = Counter()
     for seed in range(40 if rows is None else 10):

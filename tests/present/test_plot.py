@@ -1065,6 +1065,7 @@ def demo() -> Capture:
     return androstep.open(ROOT / "datasets" / "demo")
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("name", sorted(set(plot.__all__) & set(measures.__all__)))
 def test_a_figure_does_not_depend_on_the_library_that_holds_the_table(name: str, demo: Capture) -> None:
     """A figure has the name of its measure, and takes its result from pandas as well."""

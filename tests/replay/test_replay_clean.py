@@ -630,6 +630,7 @@ def test_directories_of_two_names_do_not_come_beneath_each_other(tmp_path: Path)
     assert cleaned_text(tmp_path, made + exchanged).conflicts
 
 
+@pytest.mark.prove
 def test_paths_and_links_longer_than_the_kernel_takes_are_unknown(tmp_path: Path) -> None:
     long = "a" * 4096
     log = f"""\

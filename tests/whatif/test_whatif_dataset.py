@@ -95,6 +95,7 @@ def test_replays_are_of_the_programs_that_are_made_today(part: str) -> None:
     assert dict(measured.select("change", "n").unique().rows()) == operations
 
 
+@pytest.mark.prove
 def test_the_page_of_predictions_is_up_to_date() -> None:
     written = subprocess.run(
         [sys.executable, ROOT / "tools" / "predictions.py"], capture_output=True, check=True, encoding="utf-8"
