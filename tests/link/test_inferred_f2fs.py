@@ -7,6 +7,8 @@ import pytest
 
 from androstep_analysis.link import inferred
 
+pytestmark = pytest.mark.sanitized
+
 WRITE, SYNC, SYNCED, CACHED, DROPPED = range(5)
 GONE, ISSUE = 8, 9
 FLUSHER, KBLOCKD, KERNEL, SYNCHRONOUS, F2FS = 1, 2, 4, 8, 16

@@ -222,7 +222,7 @@ def name_modifiers(
     )
     intervals = intervals.with_columns(was_redirtied=_was_redirtied(intervals)).with_columns(is_redirtied=_IS_REDIRTIED)
     intervals = intervals.join(_doubtful(events, intervals, unplaced, coverage), on=INTERVAL, how="left")
-    is_lost = pl.lit(_is_lost(intervals, lost))
+    is_lost = pl.lit(_is_lost(intervals, coverage, lost))
     rule = _rule(coverage, _is_written_since(intervals, unplaced))
     is_weak = is_lost & rule.is_in(["write_begin", "dirty_folio"])
     intervals = intervals.with_columns(via=pl.when(is_weak.fill_null(False)).then(pl.lit("inferred")).otherwise(rule))
@@ -267,14 +267,15 @@ def _was_redirtied(intervals: pl.DataFrame) -> pl.Series:
     return ordered.select("row", ahead=before & ~pl.col("is_absent")).sort("row")["ahead"]
 
 
-def _is_lost(intervals: pl.DataFrame, lost: Losses) -> pl.Series:
+def _is_lost(intervals: pl.DataFrame, coverage: Coverage, lost: Losses) -> pl.Series:
     """Return whether lost events may hide a writer, or an intermediate writeback, of an interval.
 
-    A process that wrote and dirtied the page found it clean. A process that only dirtied it may have done so to write
-    back the data of another process (`redirty_page_for_writepage`).
+    A process that wrote and dirtied the page found it clean, if the dirtying certainly was of this file. A process that
+    only dirtied it may have done so to write back the data of another process (`redirty_page_for_writepage`).
     """
     wrote = pl.col("processes").list.contains(pl.col("first_dirtier")) & (pl.col("nr_dirtiers") == 1)
-    seen_clean = intervals.select(pl.when((pl.col("via") == "write_begin") & wrote).then("since_ns")).to_series()
+    wrote &= (pl.col("via") == "write_begin") & ~_is_in(coverage.shared_dirtying)
+    seen_clean = intervals.select(pl.when(wrote).then("since_ns")).to_series()
     return lost.between(seen_clean, intervals["out_ns"], intervals["dev"], "fs_events", "block_events")
 
 
@@ -363,6 +364,8 @@ def _is_written_since(intervals: pl.DataFrame, unplaced: pl.DataFrame) -> pl.Ser
 def _rule(coverage: Coverage, is_written_since: pl.Series) -> pl.Expr:
     """Return the rule that decides the owner, from the events and from which events the trace would contain."""
     absent, dropped, dirtied = (_is_in(devices) for devices in (coverage.presence, coverage.drops, coverage.dirtying))
+    is_shared = _is_in(coverage.shared_dirtying)
+    is_alone = pl.col("is_complete") & (pl.col("count") == 1)
     in_folio = pl.coalesce("is_in_folio", _is_in(coverage.large_folios))
     may_be_cut = in_folio & ~_is_in(coverage.invalidations)
     may_be_elsewhere = in_folio & (pl.col("via") == "dirty_folio") & ~pl.col("is_write_recorded")
@@ -382,7 +385,8 @@ def _rule(coverage: Coverage, is_written_since: pl.Series) -> pl.Expr:
         | may_be_older
     )
     is_shown = _is_in(coverage.bio_pages) & ~pl.col("is_pageless")
-    is_unclear |= pl.col("is_redirtied") & ~is_shown & dirtied & ~_is_in(coverage.redirties)
+    is_unclear |= pl.col("is_redirtied") & ~is_shown & (dirtied | is_shared) & ~_is_in(coverage.redirties)
+    is_unclear |= is_shared & ~is_alone
     is_of_other = pl.col("is_by_process").fill_null(False) & (pl.col("submit_process") != pl.col("process"))
     may_be_of_other = _is_in(coverage.divided_pages) & (pl.col("via") == "dirty_folio") & ~pl.col("is_write_recorded")
     may_be_of_other &= (pl.col("file_dirtiers") > 1) | is_of_other.fill_null(True)
@@ -396,11 +400,13 @@ def _rule(coverage: Coverage, is_written_since: pl.Series) -> pl.Expr:
         .then(None)
         .when(pl.col("via").is_null())
         .then(pl.when(~is_past_cache).then(unknown))
+        .when(is_shared & pl.col("has_several_dirtiers"))
+        .then(unknown)
         .when(is_unclear)
         .then(inferred)
         .when((may_be_direct | ~_is_in(coverage.lifetimes)) & ~dropped)
         .then(inferred)
-        .when(~dirtied | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
+        .when(~(dirtied | is_shared) | may_be_cut | may_be_elsewhere | is_of_cluster | may_be_of_other)
         .then(inferred)
         .when("is_modified_later")
         .then(inferred)
