@@ -13,7 +13,6 @@ import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.fs import Filesystem, tracepoints
-from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.inodes import NUMBER
@@ -88,13 +87,7 @@ def with_traced(table: pl.DataFrame, lifetimes: pl.DataFrame, devices: Sequence[
 def _of_after(after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging) -> pl.DataFrame:
     """Return dev, ino, generation and incarnation of every file in the image after."""
     last = lifetimes.sort("incarnation").group_by(NUMBER).last()
-    last = last.select(
-        *NUMBER,
-        latest="incarnation",
-        traced_creation_ns="created_ns",
-        traced_deletion_ns="deleted_ns",
-        traced_ns="first_ns",
-    )
+    last = last.select(*NUMBER, latest="incarnation", traced_creation_ns="created_ns", traced_deletion_ns="deleted_ns")
     unrecorded = tracepoints.without_lifetimes(staging.fs_events, staging.recorded or ())
     same = before.select(GENERATION).unique().with_columns(is_same=pl.lit(True))
     older = before.select(NUMBER).unique().with_columns(older=pl.lit(0, pl.Int32))
@@ -122,7 +115,7 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, st
         .then(0)
         .when((is_only & is_throughout).fill_null(False))
         .then(latest)
-        .when(_is_last(files, after, staging) | _is_alive(staging, unrecorded))
+        .when(_is_last(files, after, staging) | _is_alive(staging))
         .then(latest)
         .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
     )
@@ -147,28 +140,20 @@ def _is_last(files: pl.DataFrame, after: Snapshot, staging: Staging) -> pl.Expr:
     return is_recorded & ((is_same_time & is_final) | is_unchanged).fill_null(False)
 
 
-def _is_alive(staging: Staging, unrecorded: Sequence[int]) -> pl.Expr:
+def _is_alive(staging: Staging) -> pl.Expr:
     """Return whether a file is certainly the one that had its number when the trace ended.
 
-    It was created before, in the trace, and the trace shows that the last file of the number was not deleted:
-
-    - The trace records deletions, and no creations, which `_is_last` compares.
-    - Or it records the freeing of blocks, and none of this number: a deletion frees all blocks of a file. A file that
-      was deleted without any block has no requests, and certainly ended before the creation of the next.
+    It was created before, the trace records deletions and has none of the last file of the number, and it records no
+    creations, which `_is_last` compares. Freed blocks are no substitute for deletions: a file that is deleted before it
+    gets a block frees none, but it has page events.
     """
-    with_frees = staging.fs_events.filter(pl.col("event") == tracepoints_ext4.FREES)
-    freed = with_frees.select(pl.struct(*NUMBER).unique()).collect().to_series()
     ext4 = tracepoints.devices(staging.fs_events, tracepoints.is_own("ext4"))
-    without_frees = tracepoints_ext4.without_frees(staging.fs_events, staging.recorded or ())
     lossy = [dev for dev in ext4 if staging.lost.touching("fs_events", dev=dev)]
-    dev, created_ns = pl.col("dev"), pl.col("created_ns")
-    is_never_freed = dev.is_in(unrecorded) & ~dev.is_in(without_frees) & ~pl.struct(*NUMBER).is_in(freed.implode())
-    is_never_freed &= pl.col("traced_ns") >= created_ns - TICK_NS
-    is_deleted = pl.col("traced_deletion_ns").is_not_null()
-    records_deletions = dev.is_in(_recording(tracepoints.DELETIONS, staging)) & ~is_deleted
+    dev = pl.col("dev")
+    records_deletions = dev.is_in(_recording(tracepoints.DELETIONS, staging))
     records_deletions &= ~dev.is_in(_recording(tracepoints.CREATIONS, staging))
-    is_certain = dev.is_in(ext4) & ~dev.is_in(lossy) & (is_never_freed | records_deletions)
-    is_before_end = created_ns < pl.lit(staging.last_ns, pl.Int64) - TICK_NS
+    is_certain = dev.is_in(ext4) & ~dev.is_in(lossy) & records_deletions & pl.col("traced_deletion_ns").is_null()
+    is_before_end = pl.col("created_ns") < pl.lit(staging.last_ns, pl.Int64) - TICK_NS
     return (is_certain & is_before_end & pl.col("latest").is_not_null()).fill_null(False)
 
 
