@@ -17,7 +17,7 @@ LIMITS = {"after": 10.0, "bytes": 1.0}
 def test_a_new_process_is_not_in_the_background_since_its_pid_was_used_before(
     has_creations: bool, has_listing: bool
 ) -> None:
-    """Process 7 goes to the background and ends. Another process gets its pid, and nobody sets its importance."""
+    """Process 7 goes to the background and ends. Another process gets its pid, and no event states its importance."""
     times = [{"queue_ns": at * S, "issue_ns": at * S + 1, "complete_ns": at * S + 2} for at in (30, 60)]
     common = {"op": "write", "sync": True, "block_type": "data", "owner_via": "submitter", "owner_pid": 7, "ino": 5}
     io = [{"request_id": n, **times[n], **common, "owner_comm": comm} for n, comm in enumerate(("mail", "shop"))]

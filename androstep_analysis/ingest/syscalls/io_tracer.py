@@ -76,7 +76,7 @@ def read(source: Source, spool: Spool) -> Staging:
     events: Counter[str] = Counter()
     seen = tasks.Seen()
     spans: list[int] = []
-    unreadable, nr_lines = pl.Series("text", [], pl.String), 0
+    nr_unreadable, first_unreadable, nr_lines = 0, "", 0
     for text in lines.whole(source):
         rows = pl.DataFrame({"text": [text.decode(errors="backslashreplace")]})
         rows = rows.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", nr_lines + 1)
@@ -85,7 +85,9 @@ def read(source: Source, spool: Spool) -> Staging:
         parsed = rows.with_columns(pl.col("text").str.extract_groups(pattern).struct.unnest())
         is_call = _date().is_not_null()
         others = parsed.filter(~is_call, ~pl.col("text").is_in(["", header]))["text"]
-        unreadable = pl.concat([unreadable, others])
+        if others.len() and not nr_unreadable:
+            first_unreadable = others[0][:_QUOTED]
+        nr_unreadable += others.len()
         calls = _calls(parsed.filter(is_call))
         if calls.height:
             spans += [*calls.select(pl.min("ts_ns"), last=pl.max("ts_ns")).row(0)]
@@ -93,10 +95,9 @@ def read(source: Source, spool: Spool) -> Staging:
             seen.add(calls)
             spool.append("syscalls", calls)
     losses = lines.truncated(source)
-    if unreadable.len():
-        shown = printable(unreadable[0][:_QUOTED])
-        message = f"{unreadable.len()} lines cannot be read as calls; the first: “{shown}”"
-        losses += (Loss("unreadable", unreadable.len(), message),)
+    if nr_unreadable:
+        message = f"{nr_unreadable} lines cannot be read as calls; the first: “{printable(first_unreadable)}”"
+        losses += (Loss("unreadable", nr_unreadable, message),)
     return Staging(
         format="io_tracer",
         events=dict(sorted(events.items())),
