@@ -46,8 +46,8 @@ MKFS = [
 ]
 MOUNT_OPTIONS = "noatime,nosuid,nodev,noauto_da_alloc,discard"
 NOBODYS_GROUP = 65534
-IOTRACES_GROUP = 65533
-"""A group that no other process has.
+IOTRACES_GROUP = (1 << 30) + os.getpid()
+"""A group that no other process has, not even the iotrace of another recording at the same time.
 
 Processes of another group may not be traced, even with fewer capabilities (ptrace(2)).
 """

@@ -100,6 +100,8 @@ class Made:
     def _others(self) -> None:
         self.worked("later", self.image("after1"), "cd $1; rm -r new/n1*; cp -r old older; sync")
         self.worked("diverged", self.image("before1"), WORK, seed=3)
+        for count in (1, 2):
+            self.worked(f"fewer{count}", self.image("before1"), "".join(WORK.splitlines(True)[: 2 + count]), seed=3)
         self.worked("earlier", self.image("just made"), "cd $1; for i in 1 2 3; do echo $i > file$i; done")
         checked = self.copy(self.image("after1"), "checked")
         subprocess.run(["e2fsck", "-f", "-y", checked], check=False, capture_output=True)
@@ -139,7 +141,7 @@ TRUE = {
 
 REFUSED = {
     "image_after": (
-        *("before1", "before2", "just made", "earlier", "diverged", "after2", "live2"),
+        *("before1", "before2", "just made", "earlier", "diverged", "fewer1", "fewer2", "after2", "live2"),
         *("small blocks", "no journal", "larger", "vfat"),
     ),
     "image_before": (

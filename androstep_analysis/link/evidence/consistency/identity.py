@@ -77,12 +77,13 @@ def commits_after(comparison: Comparison) -> Tally:
     counts = _commits(comparison)
     if counts is None:
         return Tally()
-    if counts.lacking > counts.differing and not counts.is_of_filesystem:
-        detail = "lacks transactions of the recording: it is older (are before and after swapped?)"
-        return Tally(counts.agreeing, counts.lacking, detail=detail)
-    age = counts.lacking if counts.lacking > counts.differing else 0
+    is_older = counts.lacking > counts.differing
     detail = "committed the recording's transactions at other times"
-    return Tally(counts.agreeing, counts.differing, age=age, detail=detail)
+    if counts.is_of_filesystem:
+        return Tally(counts.agreeing, counts.differing, age=counts.lacking if is_older else 0, detail=detail)
+    if is_older:
+        detail = "lacks transactions of the recording: it is older (are before and after swapped?)"
+    return Tally(counts.agreeing, counts.differing + counts.lacking, detail=detail)
 
 
 class _Commits(NamedTuple):
