@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support import corpus, readers
 
@@ -336,25 +336,29 @@ def test_words_are_letters_by_the_same_rule_in_c_and_python(words: list[str]) ->
 ROW_OF_A_REQUEST = st.tuples(
     st.integers(0, 20), st.sampled_from("RW"), st.integers(0, 3), st.integers(1, 3), st.none() | st.integers(0, 20)
 )
+ROWS_OF_A_FILE = st.lists(st.lists(ROW_OF_A_REQUEST, min_size=1, max_size=8), min_size=20, max_size=80)
+"""Many groups of rows, a millisecond after one another: to open one file of them takes as long as to open one row."""
 
 
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 @pytest.mark.parametrize("columns", ["time:us", "done:us", "time:us,wait:us", "tid,time:us"])
-@given(rows=st.lists(ROW_OF_A_REQUEST, min_size=1, max_size=8))
+@settings(max_examples=8, phases=[Phase.generate])  # to make a failing file smaller takes minutes
+@given(groups=ROWS_OF_A_FILE)
 def test_each_row_is_a_request_with_its_own_times(
-    columns: str, rows: list[tuple[int, str, int, int, int | None]], tmp_path_factory: pytest.TempPathFactory
+    columns: str,
+    groups: list[list[tuple[int, str, int, int, int | None]]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Rows may be at the same sectors at the same time, in any order."""
     path = tmp_path_factory.mktemp("rows") / "own.csv"
+    rows = [(100 + 1000 * group + at, *rest) for group, rows in enumerate(groups) for at, *rest in rows]
     expected = []
     with path.open("w") as file:
         for at, op, sector, length, took in rows:
-            start, end = 100 + at, None if took is None else 100 + at + took
-            time = start
+            start, end = at, None if took is None else at + took
             if columns == "done:us":
-                start, end = (None if took is None else 100 + at - took), 100 + at
-                time = 100 + at
-            first = {"time:us,wait:us": f"{time},5", "tid,time:us": f"7,{time}"}.get(columns, str(time))
+                start, end = (None if took is None else at - took), at
+            first = {"time:us,wait:us": f"{at},5", "tid,time:us": f"7,{at}"}.get(columns, str(at))
             file.write(f"{first},{op},{sector * 512},{length * 512},{'' if took is None else took}\n")
             expected.append(({"R": "read", "W": "write"}[op], sector, length, start, end))
     capture = androstep.open(path, csv_columns=f"{columns},op,offset:B,size:B,response:us")
