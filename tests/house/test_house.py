@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import json
 import re
@@ -97,6 +98,11 @@ def test_notebooks_have_no_modules_of_their_own() -> None:
     assert list((ROOT / "notebooks").rglob("*.py")) == []
 
 
+def test_the_tests_of_a_group_run_in_one_process(request: pytest.FixtureRequest) -> None:
+    """Without groups, each process makes the recordings and pages that a module's tests share."""
+    assert request.node.nodeid.endswith("@imports") == request.config.getoption("loadgroup", default=False)
+
+
 # -- imports ----------------------------------------------------------------------------------------------------------
 
 
@@ -122,6 +128,7 @@ def imports_of(tree: ast.Module, module: str, is_package: bool, modules: set[str
     return found
 
 
+@functools.cache
 def import_graph() -> dict[str, set[str]]:
     """Return the imports of every module of the package."""
     paths = {module_name(path): path for path in (ROOT / PACKAGE).rglob("*.py")}
