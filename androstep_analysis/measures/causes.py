@@ -123,9 +123,9 @@ def largest(
     begin = pl.coalesce("issue_ns", "queue_ns")
     ends = pieces.join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
     ends = ends.select("row", "request_id", span=pl.col("complete_ns") - begin).drop_nulls("span")
-    spans = ends.unique(["row", "request_id"])
-    of_rows = spans.group_by("row").agg(n=pl.len().cast(pl.Int64), least=pl.col("span").min()).collect()
-    p99 = quantiles(spans, "span", of_rows, _P99).select("row", p99_ns="value")
+    spans = ends.unique(["row", "request_id"]).collect()
+    of_rows = spans.group_by("row").agg(n=pl.len().cast(pl.Int64), least=pl.col("span").min())
+    p99 = quantiles(spans.lazy(), "span", of_rows, _P99).select("row", p99_ns="value")
     rows = rows.join(p99, on="row", how="left", maintain_order="left")
     return rows.select(*groups, "count", "bytes", "share", "p99_ns", "inferred")
 
@@ -162,7 +162,7 @@ def with_cause(
         marked = faults.lazy().with_columns(is_fault=pl.lit(True))
         pieces = pieces.join(marked, on=["request_id", "piece"], how="left", maintain_order="left")
     return pieces.with_columns(
-        owner=pl.coalesce("owner_package", "owner_comm"), cause=_cause().cast(pl.Enum(CAUSES))
+        owner=pl.coalesce("owner_package", "owner_comm"), cause=_cause()
     ).drop(*flags, "is_fault")
 
 
@@ -189,7 +189,8 @@ def _cause() -> pl.Expr:
         (pl.col("sync"), "synchronous"),
         (~pl.col("sync"), "writeback"),
     ]
-    return pl.coalesce(*(pl.when(holds.fill_null(False)).then(pl.lit(cause)) for holds, cause in lines))
+    kind = pl.Enum(CAUSES)
+    return pl.coalesce(*(pl.when(holds.fill_null(False)).then(pl.lit(cause, kind)) for holds, cause in lines))
 
 
 def _faults(
@@ -201,7 +202,7 @@ def _faults(
     ``filemap_get_pages``. The last of the two events in the submitting thread decides.
     """
     reads = (tracepoints.READ_CALL, tracepoints.READ)
-    recorded_names = {*(recorded or ()), *fs_events.select(pl.col("event").cast(pl.String).unique()).collect()["event"]}
+    recorded_names = {*(recorded or ()), *fs_events.select(pl.col("event").unique().cast(pl.String)).collect()["event"]}
     if tracepoints.FAULTED not in recorded_names or recorded_names.isdisjoint(reads):
         return None
     lookups = fs_events.filter(pl.col("event").cast(pl.String).is_in([*reads, tracepoints.FAULTED]))
