@@ -161,9 +161,9 @@ def with_cause(
     else:
         marked = faults.lazy().with_columns(is_fault=pl.lit(True))
         pieces = pieces.join(marked, on=["request_id", "piece"], how="left", maintain_order="left")
-    return pieces.with_columns(
-        owner=pl.coalesce("owner_package", "owner_comm"), cause=_cause()
-    ).drop(*flags, "is_fault")
+    return pieces.with_columns(owner=pl.coalesce("owner_package", "owner_comm"), cause=_cause()).drop(
+        *flags, "is_fault"
+    )
 
 
 def _cause() -> pl.Expr:

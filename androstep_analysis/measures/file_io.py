@@ -60,10 +60,12 @@ def file_io(tables: Mapping[str, Table], *, by: Sequence[str] = NAMES, page_byte
     events = lazy(tables["fs_events"], ("fs_events",)).filter(pl.col("event").is_in(_EVENTS))
     moved = _moved(events.select(*_COLUMNS, "page_order").collect(), page_bytes)
     tasks = lazy(tables["tasks"], ("tasks",)).collect()
+    owned = Processes(tasks).of_threads(moved)
+    del moved
+    # Further columns would be sorted and joined for each event.
+    owned = owned.select("ts_ns", *inodes.NUMBER, "written", "read", *(n for n in by if n.startswith("owner_")))
     of_files = ("dev", *FILE, "valid_from_ns", "valid_to_ns", "source")
-    named = inodes.at_time(
-        Processes(tasks).of_threads(moved), lazy(tables["files"], ("files",)).select(of_files).collect()
-    )
+    named = inodes.at_time(owned, lazy(tables["files"], ("files",)).select(of_files).collect())
     table = named.group_by(by, maintain_order=True).agg(
         n=pl.len().cast(pl.Int64),
         inferred=(pl.col("source") == "inferred").mean(),
@@ -90,7 +92,8 @@ def _moved(events: pl.DataFrame, page_bytes: int | None) -> pl.DataFrame:
     """
     event = pl.col("event")
     is_end, is_begin = event.is_in(tracepoints.WRITE_ENDS), event.is_in(tracepoints.WRITES)
-    rows = events.sort("ts_ns", maintain_order=True).with_columns(
+    in_order = events if events["ts_ns"].is_sorted() else events.sort("ts_ns", maintain_order=True)
+    rows = in_order.with_columns(
         has_ends=is_end.any().over("dev"),
         is_f2fs=tracepoints.is_own("f2fs").any().over("dev"),
         begin=pl.coalesce("offset_bytes", pl.col("page") * pl.lit(page_bytes, pl.Int64)),

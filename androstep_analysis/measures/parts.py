@@ -15,6 +15,9 @@ import polars as pl
 ROWS = 1 << 17
 """Rows of a batch."""
 
+MOST = 1 << 20
+"""The most rows that are held in memory to read a table only once."""
+
 REQUEST = "request_id"
 
 
@@ -42,18 +45,19 @@ def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
     """Yield the rows in at least one part, in each part in the order of the table.
 
     Every row has a lower value in column `order` (Int64 without nulls) than all rows of later parts, and all rows of a
-    request are in one part. The table is read twice, and must have the same order of rows both times. Memory holds a
-    batch, and the rows that are out of order.
+    request are in one part. A table with more than `MOST` rows is read twice, and must have the same order of rows both
+    times. Memory then holds a batch, and the rows that are out of order.
     """
+    few = _few(table)
     ends, least, requests = [0], [0], [0]
-    for batch in batches(table.select(pl.col(order).alias("order"), REQUEST)):
+    for batch in few or batches(table.select({order, REQUEST})):
         ends.append(ends[-1] + batch.height)
-        least.append(int(batch["order"].to_numpy().min()))
+        least.append(int(batch[order].to_numpy().min()))
         requests.append(int(batch[REQUEST].to_numpy().min()))
     # The minimum over each batch and all later ones.
     least, requests = ([*accumulate(reversed(those), min)][::-1] for those in (least, requests))
     held, seen = table.head(0).collect(), 0
-    for batch in batches(table):
+    for batch in few or batches(table):
         held = pl.concat([held, batch])
         seen += batch.height
         if seen < ends[-1]:
@@ -64,6 +68,16 @@ def parts(table: pl.LazyFrame, order: str = REQUEST) -> Iterator[pl.DataFrame]:
             if ready.height:
                 yield ready
     yield held
+
+
+def _few(table: pl.LazyFrame) -> list[pl.DataFrame]:
+    """Return the batches of a table with at most `MOST` rows; none of a larger one."""
+    few: list[pl.DataFrame] = []
+    for batch in batches(table):
+        few.append(batch)
+        if sum(map(len, few)) > MOST:
+            return []
+    return few
 
 
 def _split_ready(rows: pl.DataFrame, order: str, least: int, request: int) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -27,15 +27,18 @@ class Others(NamedTuple):
 
 
 class Disks:
-    """The requests of a capture (`operations.requests`) as arrays, for queries by time."""
+    """The requests of a capture (`operations.requests`) as arrays, for queries by time.
+
+    `requests` are those with a duration.
+    """
 
     def __init__(self, requests: pl.DataFrame) -> None:
         whole = requests.drop_nulls("duration_ns")
         begin, end, issue = pl.col("begin_ns"), pl.col("end_ns"), pl.col("issue_ns")
         in_device = pl.when(issue.is_between(begin, end)).then(issue).otherwise(begin)
-        self._rows = whole.with_columns(device_ns=in_device)
+        self.requests = whole.with_columns(device_ns=in_device)
         self._dev, self._begin, self._device, self._end = (
-            self._rows[name].to_numpy() for name in ("dev", "begin_ns", "device_ns", "end_ns")
+            self.requests[name].to_numpy() for name in ("dev", "begin_ns", "device_ns", "end_ns")
         )
         halves = requests.filter(pl.col("duration_ns").is_null())
         self._unended = halves.drop_nulls("issue_ns").select("dev", "issue_ns")
@@ -62,7 +65,7 @@ class Disks:
         A request is in the device from device_ns on.
         """
         at = np.flatnonzero((self._begin < _after(span)) & (self._end > span[0]))
-        return self._rows[at[np.isin(self._dev[at], list(disks))]]
+        return self.requests[at[np.isin(self._dev[at], list(disks))]]
 
     def depth(self, disk: int, time_ns: int) -> int | None:
         """Return the number of requests in the disk at a time, including those issued then; None if unknown.

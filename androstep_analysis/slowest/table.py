@@ -74,14 +74,13 @@ def slow(
     if op is not None and op not in OPERATIONS:
         raise ValueError(f"unknown operation {op!r}; choose one of {', '.join(OPERATIONS)}")
     lost = Losses(capture.losses, capture.lost_events)
-    requests = operations.requests(capture)
+    disks = Disks(operations.requests(capture))
     calls = operations.calls(capture, lost) if op in (None, _CALL) else None
-    known = requests.drop_nulls("duration_ns")
+    known = disks.requests
     durations = pl.concat([one.select("op", "duration_ns") for one in (known, *([] if calls is None else [calls]))])
     if where:
         calls, known = _matching(capture, calls, known if op is None else known.filter(op=op), where)
     slowest_calls = [] if calls is None else _slowest(calls, top).to_dicts()
-    disks = Disks(requests)
     if op is None:
         chosen = _waits(capture, disks, known, slowest_calls, top)
     else:

@@ -96,6 +96,7 @@ def test_lives_go_on_from_part_to_part(monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[Row] = [(1, 8 * (number % 7), 8, "write", "ab"[number % 2], 1, 0) for number in range(100)]
     whole = measures.lifetimes(table(rows), by=["path"])
     monkeypatch.setattr("androstep_analysis.measures.parts.ROWS", 3)
+    monkeypatch.setattr("androstep_analysis.measures.parts.MOST", 0)
     assert measures.lifetimes(table(rows), by=["path"]).equals(whole)
     assert whole.filter(metric="rewritten_p50")["value"].to_list() == [7, 7]
 

@@ -16,6 +16,7 @@ def read_in_parts(rows: int | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
             patch.setattr(parts, "ROWS", rows)
+            patch.setattr(parts, "MOST", 3 * rows)
             patch.setattr(blocks, "MOST_TOUCHES", rows)
             patch.setattr(write_shares, "MOST_SHARES", rows)
             patch.setattr(quantiles, "MOST", rows)

@@ -16,6 +16,7 @@ from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.ingest import clock
 from androstep_analysis.measures.parts import of_requests
 from androstep_analysis.present.report.requests import bin_length
+from androstep_analysis.present.report.section import has_rows
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -43,7 +44,7 @@ def data(capture: Capture, device: int, waits: Sequence[tuple[int, int]]) -> Ele
     pieces = pieces.filter(pl.col("bytes") > 0).with_columns(pl.col("op").cast(pl.String))
     timed = clock.on_one_axis(measures.counted(capture.requests), capture.jumps)
     timed = timed.filter(pl.col("nr_sectors") > 0).with_columns(pl.col("op").cast(pl.String))
-    if capture.first_ns is None or pieces.head(1).collect().is_empty():
+    if capture.first_ns is None or not has_rows(pieces):
         return None
     first = capture.first_ns
     span = clock.continued(capture.last_ns or first, capture.jumps) - first
