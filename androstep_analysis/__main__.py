@@ -1,10 +1,12 @@
 """Entry point of the command `androstep` and of `python -m androstep_analysis`."""
 
+import gc
 import sys
 
 
 def main() -> int:
     """Run one command and return its exit status, without a traceback for an interrupt at any time."""
+    gc.set_threshold(10_000)  # imports and figures create many objects, but hardly any garbage
     try:
         import signal
 
