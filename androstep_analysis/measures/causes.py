@@ -53,8 +53,8 @@ def causes(
     -------
     polars.DataFrame
         Dimensions `by`, op (Enum) and cause (Enum of `CAUSES`). Metrics count [requests], bytes [B], count_ratio and
-        bytes_ratio [1] (shares of all I/O). `coverage` is the share of the operation's bytes for which everything in
-        `by` is known as a fact. `inferred` is the share of a row's bytes with an inferred name or block type. Empty
+        bytes_ratio [1] (shares of the operation). `coverage` is the share of the operation's bytes for which everything
+        in `by` is known as a fact. `inferred` is the share of a row's bytes with an inferred name or block type. Empty
         flushes carry no data and have no row.
 
     References
@@ -71,7 +71,7 @@ def causes(
     pieces = with_cause(tables, recorded=recorded, lost=lost)
     is_named = pl.all_horizontal(pl.lit(True), *(pl.col(name).is_not_null() for name in by))
     groups = _sums(pieces.with_columns(named=is_named), dimensions, known=pl.col("bytes").filter(~_INFERRED, "named"))
-    table = shares(with_known_share(tidy(groups, dimensions), groups), dimensions, within=())
+    table = shares(with_known_share(tidy(groups, dimensions), groups), dimensions, within=("op",))
     inferred = groups.select(*dimensions, _share_inferred())
     return ordered(table.join(inferred, on=dimensions, how="left", nulls_equal=True), dimensions)
 
@@ -83,29 +83,31 @@ def largest(
     recorded: Collection[str] | None = None,
     lost: Losses | None = None,
 ) -> pl.DataFrame:
-    """Return the combinations of owner, file and cause with the most bytes.
+    """Return the combinations of owner, file and cause with the most bytes written, and those with the most bytes read.
 
     Parameters
     ----------
     tables : mapping of str to Table
         As in `causes`.
     most : int
-        The largest number of rows to return.
+        The largest number of rows to return. If there are enough, three tenths of them are reads and three tenths are
+        writes, whatever their size.
     recorded, lost : optional
         As in `with_cause`.
 
     Returns
     -------
     polars.DataFrame
-        The rows with most bytes, the largest first. Columns owner and path (String), dev (UInt32), ino (Int64),
-        incarnation (Int32) and block_type (Enum; these four only where there is no path), op and cause (Enum), count
-        and bytes (Int64), share (Float64, of all bytes moved), p99_ns (Int64: latency from issue, else from queueing,
-        to completion; null where no request has both ends) and inferred (Float64, as in `causes`).
+        The writes, then the reads, each with the largest first. Operations that move no data, such as discards, have
+        no row. Columns owner and path (String), dev (UInt32), ino (Int64), incarnation (Int32) and block_type (Enum;
+        these four only where there is no path), op and cause (Enum), count and bytes (Int64), share (Float64, of all
+        bytes of the operation), p99_ns (Int64: latency from issue, else from queueing, to completion; null where no
+        request has both ends) and inferred (Float64, as in `causes`).
 
     Examples
     --------
-    >>> measures.largest(capture.tables, 1).select("owner", "cause", "bytes").row(0)
-    (None, 'discard', 20066304)
+    >>> measures.largest(capture.tables, 2).select("owner", "cause", "bytes").rows()
+    [('.example.mail', 'journal', 5853184), ('.example.game', 'readahead', 9437184)]
     """
     unplaced = pl.col("path").is_null()
     # ext4's journal has an inode number, which is less clear than its block type.
@@ -115,11 +117,15 @@ def largest(
         block_type=pl.when(unplaced & ~has_number).then("block_type"),
     )
     groups = ["owner", "path", *_UNPLACED, "op", "cause"]
-    sums = _sums(pieces, groups)
-    rows = sums.with_columns(_share_inferred(), share=pl.col("bytes") / pl.col("bytes").sum())
+    sums = _sums(pieces.filter(pl.col("op").is_in(["read", "write"])), groups)
+    rows = sums.with_columns(_share_inferred(), share=pl.col("bytes") / pl.col("bytes").sum().over("op"))
     # Sort by all columns, so that the order of rows of equal size does not depend on the order of the groups.
-    rows = rows.sort("bytes", *groups, descending=[True, *[False] * len(groups)], nulls_last=True).head(most)
-    rows = rows.with_row_index("row")
+    rows = rows.sort("bytes", *groups, descending=[True, *[False] * len(groups)], nulls_last=True)
+    written, read = rows.filter(op="write"), rows.filter(op="read")
+    least = most * 3 // 10
+    reads = min(max(rows.head(most).filter(op="read").height, least), most - least)
+    reads = min(max(reads, most - written.height), read.height)
+    rows = pl.concat([written.head(most - reads), read.head(reads)]).with_row_index("row")
     begin = pl.coalesce("issue_ns", "queue_ns")
     ends = pieces.join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
     ends = ends.select("row", "request_id", span=pl.col("complete_ns") - begin).drop_nulls("span")
@@ -256,7 +262,7 @@ CAUSE: Final = Measure(
     lambda t, by, recording: causes(t, by=by, recorded=recording.events, lost=recording.losses),
     by=BY,
     own=("op", "cause"),
-    within=(),
+    within=("op",),
     has_windows=False,
     asks_recording=True,
 )

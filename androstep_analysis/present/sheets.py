@@ -7,7 +7,7 @@ A `Sheet` holds the rows, columns and number formats of a table. `terminal.text.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -117,8 +117,8 @@ def quantiles(title: str, table: pl.DataFrame) -> Sheet:
     return Sheet(title, wide, columns)
 
 
-def causes(largest: pl.DataFrame) -> Sheet:
-    """Return the table of `measures.largest`."""
+def causes(largest: pl.DataFrame, mix: pl.DataFrame) -> list[Sheet]:
+    """Return a table of writes and one of reads from `measures.largest`. `measures.mix` has the total of each."""
     kind = pl.col("block_type").cast(pl.String)
     unplaced = pl.when(kind == "free").then(pl.lit("(free blocks)")).otherwise(pl.format("({})", kind))
     # If the flags of a write are unknown, the cause is unknown too; name the operation instead.
@@ -134,13 +134,20 @@ def causes(largest: pl.DataFrame) -> Sheet:
         "owner": Column("By"),
         "file": Column("File"),
         "why": Column("Why", pick=True),
-        "count": Column("Count", quantities.count),
+        "count": Column("Requests", quantities.count),
     }
-    note = "share: of all bytes; count: requests"
+    note = "share: of the total"
     if rows["p99_ns"].count():
         columns["p99_ns"] = Column("p99", quantities.duration)
-        note += "; p99: latency from issue, or from queueing without one"
-    return Sheet("Largest I/O by process, file and cause", rows, columns, note)
+        note += "; p99: time from issue, or else from queueing, to completion"
+    totals = dict(mix.filter(metric="bytes").select(pl.col("op").cast(pl.String), "value").iter_rows())
+    titles = {op: f"{verb}: {quantities.size(totals.get(op, 0))}" for op, verb in _MOVED.items()}
+    of_ops = [Sheet(titles[op], of_op, columns) for op in _MOVED if (of_op := rows.filter(op=op)).height]
+    return [*of_ops[:-1], *(replace(last, note=note) for last in of_ops[-1:])]
+
+
+_MOVED: Final = {"write": "Written", "read": "Read"}
+"""The operations that move data."""
 
 
 def volume(title: str, what: str, table: pl.DataFrame) -> Sheet:

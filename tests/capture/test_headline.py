@@ -169,6 +169,25 @@ def test_waits_are_shown(has_requests: bool) -> None:
     check_text(shown(told))
 
 
+def test_discards_are_apart_from_the_bytes_that_moved() -> None:
+    rows = [
+        {"op": op, "sector": 100 * n, "nr_sectors": sectors, "queue_ns": n, "issue_ns": n}
+        for n, (op, sectors) in enumerate([("discard", 96), ("write", 24), ("write", 8), ("read", 16)])
+    ]
+    told = headline.of(of_rows(rows))
+    titles = [(one.title, one.rows["share"].sum()) for one in told.tables if isinstance(one, Sheet)]
+    assert titles == [("Written: 16 KiB", 1), ("Read: 8 KiB", 1)]
+    (discarded,) = (one for one in told.sentences if one.about == "discarded")
+    assert str(discarded) == "48 KiB of freed blocks in 1 request, which moves no data"
+    assert "discarded" not in {one.about for one in headline.of(of_rows(rows[1:])).sentences}
+
+
+def test_the_slowest_follow_the_tables_of_bytes() -> None:
+    parts = headline.of(opened("demo")).parts
+    kinds = [one.about if isinstance(one, Sentence) else type(one).__name__ for one in parts]
+    assert kinds[:5] == ["recorded", "complete", "Sheet", "Sheet", "slowest"]
+
+
 def of_rows(rows: list[dict[str, Any]], **about: Any) -> Capture:
     """Return a capture whose requests and pieces come from the same rows."""
     return made.capture(rows, [{"request_id": number} | row for number, row in enumerate(rows)], **about)
@@ -198,8 +217,8 @@ def test_no_name_steers_a_line_or_makes_it_longer(evil: str) -> None:
     ]
     told = headline.of(of_rows(rows, losses=[as_json(Loss("torn", 1, f"{evil}: torn"))], lost_events=1))
     check_text(shown(told))
-    (causes,) = (table for table in told.tables if isinstance(table, Sheet))
-    assert set(causes.rows["file"]) == {evil}
+    files = [table.rows["file"].to_list() for table in told.tables if isinstance(table, Sheet)]
+    assert files == [[evil], [evil]]
 
 
 def test_unknown_values_name_the_missing_events() -> None:

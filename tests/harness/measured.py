@@ -505,10 +505,10 @@ UNJUDGED: Final = {
 
 
 def summary(known: Known, capture: Capture) -> Iterator[str]:
-    """Judge the summary's table of bytes by process and file."""
-    (causes,) = (table for table in headline.of(capture).tables if isinstance(table, Sheet))
+    """Judge the summary's tables of bytes by process and file."""
+    causes = pl.concat(table.rows for table in headline.of(capture).tables if isinstance(table, Sheet))
     is_logged = ~pl.col("owner").str.contains(UNLOGGED).fill_null(False)
-    rows = causes.rows.filter(is_logged, pl.col("inferred").fill_null(0) == 0, pl.col("op").is_in(["read", "write"]))
+    rows = causes.filter(is_logged, pl.col("inferred").fill_null(0) == 0)
     groups = ["op", "owner_comm", "path"]
     said = rows.with_columns(pl.col("op").cast(pl.String)).group_by("op", "path", owner_comm="owner")
     said_bytes = said.agg(value=pl.sum("bytes"))

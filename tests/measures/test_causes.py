@@ -98,13 +98,44 @@ def test_causes_are_those_of_the_definition(seed: int) -> None:
 
 
 def test_everything_that_moved_has_one_row() -> None:
+    """Writes come first. Shares are of all bytes of the operation, and discards move nothing."""
     of = capture.open(ROOT / "datasets/demo")
     whole = measures.largest(of.tables, 10**6)
-    assert whole["bytes"].sum() == of.population["bytes"] and whole["share"].sum() == pytest.approx(1)
-    assert whole["bytes"].to_list() == sorted(whole["bytes"], reverse=True)
-    assert measures.largest(of.tables, 5).equals(whole.head(5))
-    ratios = measures.causes(of.tables).filter(metric="bytes_ratio")
-    assert ratios["value"].sum() == pytest.approx(1)
+    assert whole["op"].unique(maintain_order=True).to_list() == ["write", "read"]
+    requests = of.requests.collect()
+    for op in ("write", "read"):
+        rows = whole.filter(op=op)
+        assert rows["bytes"].sum() == requests.filter(op=op)["nr_sectors"].sum() * 512
+        assert rows["share"].sum() == pytest.approx(1)
+        assert rows["bytes"].to_list() == sorted(rows["bytes"], reverse=True)
+    ratios = measures.causes(of.tables).filter(metric="bytes_ratio").group_by("op").agg(pl.col("value").sum())
+    assert ratios["value"].to_list() == pytest.approx([1] * ratios.height) and "discard" in ratios["op"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "expected"),
+    [
+        ([9] * 20, [1] * 20, (7, 3)),  # three rows at least of either
+        ([1] * 20, [9] * 20, (3, 7)),
+        ([9, 9, 9, 9, 9], [8] * 20, (5, 5)),  # the ten largest of both
+        ([1], [9] * 20, (1, 9)),  # no more writes exist
+        ([9] * 20, [1], (9, 1)),
+        ([9] * 20, [], (10, 0)),
+        ([1], [1], (1, 1)),
+    ],
+)
+def test_small_reads_are_listed_beside_large_writes(
+    written: list[int], read: list[int], expected: tuple[int, int]
+) -> None:
+    sizes = [("write", size) for size in written] + [("read", size) for size in read]
+    rows = [
+        {"sector": 100 * n, "nr_sectors": size, "op": op, "queue_ns": n, "issue_ns": n}
+        for n, (op, size) in enumerate(sizes)
+    ]
+    requests = [{name: row[name] for name in ("sector", "nr_sectors", "op", "queue_ns", "issue_ns")} for row in rows]
+    tables = made.capture(requests, [{"request_id": n, "path": f"/{n}", **row} for n, row in enumerate(rows)]).tables
+    found = measures.largest(tables, 10)
+    assert (found.filter(op="write").height, found.filter(op="read").height) == expected
 
 
 def fault_tables(events: list[dict[str, Any]]) -> dict[str, pl.LazyFrame]:

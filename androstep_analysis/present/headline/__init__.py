@@ -14,11 +14,12 @@ from androstep_analysis.present.headline.results import configuration, dimension
 from androstep_analysis.present.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import polars as pl
 
     from androstep_analysis.capture import Capture
+    from androstep_analysis.present.sheets import Sheet
 
 WAITS: Final = 5
 """Slow operations that are listed."""
@@ -54,11 +55,18 @@ def of(
     gaps = tuple(gap for part in parts for gap in part.gaps)
     main = next((part for part in parts if part.tables), None)
     content = [one for part in parts for one in (part.parts if part is main else part.sentences)]
-    at = next((number for number, one in enumerate(content, 1) if not isinstance(one, Sentence)), len(content))
+    at = _end_of_first_tables(content)
     content[at:at] = _slowest(slowest.slow(capture, top=WAITS) if waits is None else waits)
     missing = [unknown.sentence(gaps)] if gaps else []
     first = (recorded.recorded(capture), recorded.complete(capture))
     return Headline((*first, *content, *missing, *unusual.sentences(capture, found)), gaps)
+
+
+def _end_of_first_tables(content: Sequence[Sentence | Grid | Sheet]) -> int:
+    """Return the index after the first table and those that follow it directly; the length without a table."""
+    are_sentences = [isinstance(one, Sentence) for one in content]
+    first = are_sentences.index(False) if False in are_sentences else len(content)
+    return are_sentences.index(True, first) if True in are_sentences[first:] else len(content)
 
 
 def _slowest(waits: pl.DataFrame) -> Iterator[Sentence]:

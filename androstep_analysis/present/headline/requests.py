@@ -32,7 +32,7 @@ STEPS: Final = {
 QUANTILES: Final = ("p50", "p99", "p99.9", "max")
 
 CAUSES: Final = 10
-"""Rows of the table of causes."""
+"""Rows of the tables of causes."""
 
 _FRACTIONS: Final = {"metadata": "bytes_ratio", "journal": "journal_bytes_ratio"}
 """Metrics of `measures.metadata_fraction`."""
@@ -67,7 +67,7 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
 
 
 def largest(capture: Capture) -> pl.DataFrame:
-    """Return the largest causes of I/O: process, file and reason (`measures.largest`)."""
+    """Return the largest writes and reads by process, file and cause (`measures.largest`)."""
     lost = Losses(capture.losses, capture.lost_events)
     return measures.largest(capture.tables, CAUSES, recorded=capture.manifest.events, lost=lost)
 
@@ -76,7 +76,8 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     """Return the headline of a capture with requests from its `results`."""
     sync = values(found["sync"], "count_ratio", "class")
     parts = [
-        sheets.causes(found["causes"]),
+        *sheets.causes(found["causes"], found["mix"]),
+        _discards(found["mix"]),
         _kinds(found["block_types"], found["file_types"]),
         _ratios(found["locality"], sync, found["metadata_fraction"]),
         _grid(found["mix"], found["latency"]),
@@ -103,6 +104,16 @@ def values(table: pl.DataFrame, metric: str, *dimensions: str, column: str = "va
 
 def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
     return -item[1], item[0] or ""
+
+
+def _discards(mix: pl.DataFrame) -> Sentence | None:
+    """Return the sentence on discards; None if there are none."""
+    counts, sizes = (values(mix, metric, "op").get(("discard",), 0) for metric in ("count", "bytes"))
+    if not counts:
+        return None
+    noun = " request, which moves no data" if counts == 1 else " requests, which move no data"
+    parts = (Amount(sizes, "B"), " of freed blocks in ", Amount(counts, "requests"), noun)
+    return Sentence("discarded", parts)
 
 
 def _kinds(block_types: pl.DataFrame, file_types: pl.DataFrame) -> Sentence | None:
@@ -171,5 +182,5 @@ def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:
         )
         for (op,), number in counts.items()
     ]
-    note = f"Times are {STEPS[step]} of a request." if step else ""
+    note = f"Times are {STEPS[step]} of a request." if step in ("Q2C", "Q2D") else ""
     return grid(("operation", "requests", "bytes", *quantiles), tuple(rows), note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -30,9 +31,11 @@ def frames(results: Results) -> dict[str, pl.DataFrame]:
 
 
 def sentences(content: Iterable[Sentence]) -> Element:
-    """Render sentences of a headline, each with its label."""
-    rows = [(el("dt", one.about), el("dd", *_words(one), class_=one.kind)) for one in content]
-    return el("dl", *(cell for row in rows for cell in row), class_="told")
+    """Render sentences of a headline. Sentences in a row on one subject share its label."""
+    rows = []
+    for about, members in itertools.groupby(content, lambda one: one.about):
+        rows += [el("dt", about), *(el("dd", *_words(one), class_=one.kind) for one in members)]
+    return el("dl", *rows, class_="told")
 
 
 def _words(sentence: Sentence) -> list[str | Element]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,10 +97,13 @@ def _first(context: Context, drawn: Element | None, *, has_requests: bool) -> li
         if drawn is not None
         else el("div")
     ]
-    causes = sheets.causes(results["causes"].lazy().collect())
+    causes = sheets.causes(*(results[name].lazy().collect() for name in ("causes", "mix")))
+    in_words = [one for one in sentences if one.about not in overview.SHOWN]
+    is_first = [one.about in ("recorded", "missing") for one in in_words]
     return [
-        overview.sentences([one for one in sentences if one.about not in overview.SHOWN]),
-        el("div", el("h2", f"{causes.title}?"), cells.sheet(causes)),
+        overview.sentences(itertools.compress(in_words, is_first)),
+        el("div", *(element for one in causes for element in (el("h2", one.title), cells.sheet(one)))),
+        overview.sentences(one for one, first in zip(in_words, is_first, strict=True) if not first),
         overview.numbers(capture, results),
         el("div", *over_time, *overview.completeness(capture, sentences), class_="columns"),
     ]
