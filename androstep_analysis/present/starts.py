@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from androstep_analysis import perceived
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import visible
 from androstep_analysis.present.sheets import CERTAINTY, Column, Sheet
 
+if TYPE_CHECKING:
+    from androstep_analysis.capture import Capture
+
 _SOURCES: Final = {"frames": "Perfetto's frame timeline", "am": "Android's TotalTime (`am start -W`)"}
 _NO_WAIT: Final = "The wait for storage is unknown, because sched_switch was not recorded."
+
+
+def of(capture: Capture) -> pl.DataFrame | None:
+    """Return the completed starts of a capture (`perceived.starts`), or None if it has none."""
+    if not capture.about["steps"]:
+        return None
+    rows = perceived.starts(capture.tables)
+    return None if rows.is_empty() else rows
 
 
 def starts(rows: pl.DataFrame) -> Sheet:

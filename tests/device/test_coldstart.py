@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ import pytest
 from support.scripted_phone import APP, Scripted, connected, nothing_left, recorded, scripted
 from support.tree import ROOT
 
+import androstep_analysis as androstep
 from androstep_analysis import cli, compare, device, perceived
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.device import Device, DeviceError
 from androstep_analysis.device.workloads.coldstart import ColdStart
+from androstep_analysis.present import headline, terminal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*could not be recorded")
 
@@ -140,6 +143,16 @@ def test_the_wait_for_storage_until_the_first_frame(phone: Scripted, tmp_path: P
     assert files.select("path", "bytes", "lowest", "highest", "starts", "inferred").rows() == [
         (None, 24 * 512, 24 * 512, 24 * 512, 2, None)
     ]
+    androstep.report.write(made, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    (section,) = re.findall(r'<section id="starts">.*?</section>', page, flags=re.DOTALL)
+    assert "How long did the app take to start?" in section and f"2 starts of {APP}" in section
+    assert "the main thread waited for storage: 1.1 ms (1 ms to 1.2 ms)" in section
+    assert section.count("<table") == 2
+    assert "the main thread waited for storage: 1.1 ms (1 ms to 1.2 ms)" in terminal.tables(made)
+    (said,) = (one for one in headline.of(made).sentences if one.about == "starts")
+    assert str(said).startswith(f"2 starts of {APP}; medians: first frame after ")
+    assert str(said).endswith(", waited for storage 1.1 ms, read 12 KiB")
     measured = compare.measure_all([made], "starts").filter(metric="storage_wait")
     assert measured.select("kind", "repeat", "value").rows() == [("repetition", 0, 1e6), ("repetition", 1, 1.2e6)]
 

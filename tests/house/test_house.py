@@ -174,7 +174,8 @@ LAYERS: dict[str, tuple[set[str], ...]] = {
     ),
     f"{PACKAGE}.present": (
         {"sheets", "waits"},
-        {"beside", "changes", "headline", "starts"},
+        {"starts"},
+        {"beside", "changes", "headline"},
         {"advice", "blocks", "plot", "summary", "terminal"},
         {"live", "report", "wide"},
         {"panel", "papers"},

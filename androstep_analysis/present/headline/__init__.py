@@ -82,4 +82,5 @@ def _beside_requests(capture: Capture) -> Iterator[Headline]:
         yield results.of_bench(capture)
     if capture.about["steps"]:
         yield results.of_waits(capture)
+        yield results.of_starts(capture)
     yield from beside.headlines(capture)

@@ -10,7 +10,7 @@ import polars as pl
 from androstep_analysis import bench
 from androstep_analysis.bench.measures import distinguishing
 from androstep_analysis.common import quantities
-from androstep_analysis.present import waits
+from androstep_analysis.present import starts, waits
 from androstep_analysis.present.headline.words import (
     Amount,
     Grid,
@@ -271,3 +271,24 @@ def of_waits(capture: Capture) -> Headline:
     header = ("action", "inputs", "stable", "mean", "from", "to")
     small = grid(header, rows, "From and to: the 95 % interval of the mean wait.")
     return Headline((Sentence("waits", tuple(parts)), small))
+
+
+# -- starts of apps ---------------------------------------------------------------------------------------------------
+
+
+def of_starts(capture: Capture) -> Headline:
+    """Return the headline of the starts of apps: medians of their numbers; empty if the capture has none."""
+    rows = starts.of(capture)
+    if rows is None:
+        return Headline(())
+    apps = ", ".join(rows["app"].unique(maintain_order=True))
+    known = {name: rows[name].cast(pl.Float64).median() for name in ("first_frame", "storage_wait", "read")}
+    clauses: list[list[Part]] = [
+        [words, Amount(value, unit)]
+        for (name, value), words, unit in zip(
+            known.items(), ("first frame after ", "waited for storage ", "read "), ("ns", "ns", "B"), strict=True
+        )
+        if isinstance(value, float)
+    ]
+    counted: list[Part] = [Amount(rows.height, "starts"), " starts of ", Name(apps), "; medians: "]
+    return Headline((Sentence("starts", (*counted, *listed(clauses))),))

@@ -24,6 +24,7 @@ from androstep_analysis.present.report import (
     requests,
     section,
     slow,
+    starts,
     timeline,
     waiting,
 )
@@ -55,6 +56,7 @@ def write(capture: Capture, path: Path, *, figures: Path | None = None) -> None:
     parts: list[Part] = []
     if waited:
         parts.append(Part("waits", "What did the user wait for?", section.elements(waiting.section(waited), context)))
+    parts.append(Part("starts", "How long did the app take to start?", starts.elements(capture, context.glossary)))
     if capture.about["bench"]:
         parts += benchmarks.parts(context)
     if capture.about["replay"]:

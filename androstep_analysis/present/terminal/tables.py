@@ -13,7 +13,7 @@ from androstep_analysis.capture import Capture, population
 from androstep_analysis.common import losses, quantities
 from androstep_analysis.common.markup import visible
 from androstep_analysis.link import unrecorded
-from androstep_analysis.present import beside, headline, sheets, waits
+from androstep_analysis.present import beside, headline, sheets, starts, waits
 from androstep_analysis.present.terminal.text import sheet, table, wrapped
 from androstep_analysis.present.waits import Waits
 from androstep_analysis.replay.metrics import QUANTILES
@@ -34,6 +34,7 @@ def tables(capture: Capture) -> str:
     notes += [_bench(capture.bench)] if capture.about["bench"] else []
     notes += _replay(capture.replay) if capture.about["replay"] else []
     notes += _waits(waited) if (waited := waits.of(capture)) else []
+    notes += _starts(started) if (started := starts.of(capture)) is not None else []
     notes += [part for part in _beside_requests(capture) if part]
     notes = [part if "\n" in part else "\n".join(wrapped(part)) for part in notes]
     if not capture.about["rows"]["requests"]:
@@ -79,6 +80,11 @@ def _beside_requests(capture: Capture) -> Iterator[str]:
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")):
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
         yield _top("Events", ["event", "count"], [[name, f"{count:,}"] for name, count in counts])
+
+
+def _starts(rows: pl.DataFrame) -> list[str]:
+    """Return sentences and a table on the starts of apps."""
+    return ["\n".join(starts.summary(rows)), sheet(starts.starts(rows)), "\n".join(starts.notes(rows))]
 
 
 def _top(title: str, header: list[str], rows: list[list[str]]) -> str:
