@@ -313,6 +313,23 @@ def test_completions_of_field_recordings_are_paired(name, pairs):
     assert got.select("op", pl.col("nr_sectors") * 512, latency).rows() == pairs
 
 
+@pytest.mark.parametrize("has_bios", [True, False])
+def test_a_zone_append_is_one_request_at_the_location_that_its_completion_states(has_bios):
+    """Appends of two zones and two lengths are in flight; zones begin at sectors 0 and 4096."""
+    queued = [(1, "queue", 0, 8, "ZA"), (3, "queue", 0, 16, "ZA"), (5, "queue", 4096, 8, "ZA"),
+              (7, "queue", 0, 8, "ZA")]  # fmt: skip
+    issued = [(ts + 1, "issue", *where) for ts, _, *where in queued]
+    completed = [(10, "complete", 4160, 8, "ZA"), (11, "complete", 72, 16, "ZA"), (12, "complete", 64, 8, "ZA"),
+                 (13, "complete", 88, 8, "ZA")]  # fmt: skip
+    block = life(*sorted([*(queued if has_bios else ()), *issued]), *completed)
+    linked = link(block)
+    assert linked.requests.select("sector", "nr_sectors", "issue_ns", "complete_ns", "matched").rows() == [
+        (64, 8, 2, 12, "full"), (72, 16, 4, 11, "full"), (4160, 8, 6, 10, "full"), (88, 8, 8, 13, "full"),
+    ]  # fmt: skip
+    assert linked.bios.select("sector", "nr_sectors").rows() == [(64, 8), (72, 16), (4160, 8), (88, 8)]
+    assert_as_the_oracle(block)
+
+
 def identical(*steps):
     """Return events of processes 1 and 2, which read the same blocks, from steps (time, action, process)."""
     return block_events(
@@ -603,7 +620,7 @@ ACTIONS = (
     ("issue", "requeue"), ("queue", "insert", "issue", "requeue"),
     ("queue", "insert", "issue", "complete", "requeue", "remap"),
 )  # fmt: skip
-LETTERS = ("R", "W", "WS", "RA", "WSM", "FWFS", "FF", "D", "FWS", None, "N", "DE")
+LETTERS = ("R", "W", "WS", "RA", "WSM", "FWFS", "FF", "D", "FWS", None, "N", "DE", "ZA")
 DEVICES = (8 << 20, 8 << 20 | 1, 253 << 20, 7 << 20, None)
 ON_DISK = (Device(8 << 20, None, 0, 100), Device(8 << 20 | 5, 8 << 20, 4, 6))
 

@@ -12,7 +12,7 @@ static enum fit fit_of(const struct request *request, const struct event *event)
         return FITS;
     if (request->nr_sectors == event->nr_sectors)
         return request->done ? FITS_STARTED : request->awaits_reissue ? FITS_REQUEUED : FITS;
-    return request->nr_sectors > event->nr_sectors && !request->done ? FITS_IN_PART : NO_FIT;
+    return request->nr_sectors > event->nr_sectors && !request->done && !is_append(event) ? FITS_IN_PART : NO_FIT;
 }
 
 // Return whether issue and completion have the same letters, which no kernel changes between the two. For flushes (rule
@@ -161,6 +161,19 @@ static void complete_whole(struct linker *linker, struct request *request, const
     finish(linker, request, event);
 }
 
+// Rule zone_append.
+static void complete_append(struct linker *linker, const struct event *event)
+{
+    struct request *request = append_of(linker, event);
+
+    if (!request) {
+        complete_unissued(linker, event);
+        return;
+    }
+    request->moved = event->sector - request->sector;
+    complete_whole(linker, request, event);
+}
+
 // --- completions without length or operation -------------------------------------------------------------------------
 
 // Rule unsized_completion.
@@ -238,6 +251,8 @@ void on_complete(struct linker *linker, struct event *event)
         finish(linker, reissued, event);
     else if (remainder && (fit < FITS_REQUEUED || finishes(remainder, event)))
         complete_part(linker, remainder, event);
+    else if (!request && is_append(event) && event->stamp.row == NO_INT64)
+        complete_append(linker, event);
     else if (!request)
         complete_unissued(linker, event);
     else if (fit == FITS_IN_PART)

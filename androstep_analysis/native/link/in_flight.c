@@ -39,9 +39,43 @@ struct request *in_flight_at(const struct linker *linker, const struct event *ev
     return first_at(linker, event, event->kind, key_of(event));
 }
 
+static void append_add(struct linker *linker, const struct event *event, struct request *request)
+{
+    request->next_append = index_add(linker, event, KIND_APPEND, request->nr_sectors, request);
+    if (request->next_append)
+        request->next_append->last_append = request;
+}
+
+static void append_remove(struct linker *linker, const struct event *event, struct request *request)
+{
+    uint64_t space = index_space(event, KIND_APPEND), key = (uint64_t)request->nr_sectors;
+    uint64_t *first = map_find(&linker->in_flight, space, key);
+
+    if (request->next_append)
+        request->next_append->last_append = request->last_append;
+    if (request->last_append)
+        request->last_append->next_append = request->next_append;
+    else if (request->next_append && first)
+        *first = (uintptr_t)request->next_append;
+    else
+        map_remove(&linker->in_flight, space, key);
+}
+
+struct request *append_of(const struct linker *linker, const struct event *event)
+{
+    struct request *request = first_at(linker, event, KIND_APPEND, event->nr_sectors), *best = NULL;
+
+    for (int depth = 0; request && depth < MAX_IN_FLIGHT; request = request->next_append, depth++)
+        if (!request->awaits_reissue && request->sector <= event->sector && (!best || request->sector >= best->sector))
+            best = request;
+    return best;
+}
+
 void in_flight_add(struct linker *linker, const struct event *event, struct request *request)
 {
     request->next = index_add(linker, event, event->kind, key_of(event), request);
+    if (is_append(event))
+        append_add(linker, event, request);
 }
 
 void in_flight_remove(struct linker *linker, const struct event *event, struct request *request)
@@ -51,6 +85,8 @@ void in_flight_remove(struct linker *linker, const struct event *event, struct r
     uint64_t *first = map_find(&linker->in_flight, space, key);
     struct request *other;
 
+    if (is_append(event))
+        append_remove(linker, event, request);
     if (!first)
         return;
     other = (struct request *)(uintptr_t)*first;
@@ -237,7 +273,7 @@ void in_flight_close(struct linker *linker)
 
         if (kind == KIND_REISSUED)
             settle_all(linker, first);
-        else if (kind != KIND_REMAINDER) // these are also indexed by their first sector
+        else if (kind != KIND_REMAINDER && kind != KIND_APPEND) // these are also indexed by their first sector
             close_all(linker, first);
     }
     map_free(&linker->in_flight);

@@ -4,7 +4,7 @@
 // Rule resize_limit.
 enum { MAX_RESIZES = 64 };
 
-// Rules requeued_issue, repeated_issue, flush_issue and resize_limit.
+// Rules requeued_issue, repeated_issue, flush_issue, resize_limit and zone_append.
 static bool is_reissue(const struct request *request, const struct event *event)
 {
     const struct bio *bio = bio_at(event->device, event->meaning.op, event->sector);
@@ -15,6 +15,8 @@ static bool is_reissue(const struct request *request, const struct event *event)
         return request->awaits_reissue;
     if (request->done || (is_resized && request->resizes == MAX_RESIZES))
         return false;
+    if (is_append(event))
+        return request->awaits_reissue && !is_resized; // rule zone_append
     if (request->awaits_reissue)
         return !bio || bio->queued.stamp.index < request->issue.index;
     if (!request->is_latest || !can_complete)

@@ -23,6 +23,7 @@ enum {
     KIND_SECTORS,   // by first sector
     KIND_REMAINDER, // partly completed, by the first sector that is not complete
     KIND_REISSUED,  // completed after several issues that no event explains, by first sector
+    KIND_APPEND,    // rule zone_append, by length
 };
 
 // Rule waiting_limit.
@@ -116,6 +117,8 @@ struct request {
     uint64_t id;
     struct request *next;           // in flight at the same sector, issued before; or next in the output
     struct request *next_at_sector; // of KIND_REMAINDER or KIND_REISSUED
+    struct request *next_append;    // of KIND_APPEND, issued before
+    struct request *last_append;    // of KIND_APPEND, issued after
     struct past_event *completions; // of its parts, while it is incomplete
     struct past_event *issues;      // earlier ones that may be of another request
     struct device *device;
@@ -127,7 +130,8 @@ struct request {
     int64_t row; // as in struct stamp
     int64_t sector;
     int64_t nr_sectors;
-    int64_t done; // completed sectors
+    int64_t done;  // completed sectors
+    int64_t moved; // sectors from the issue to the location that the completion states (rule zone_append)
     int64_t insert_ns;
     struct origin origin; // if no bio was recorded
     size_t nr_bios;
@@ -195,6 +199,12 @@ struct event {
     bool lacks_length;  // rule unsized_completion
     bool ends_sequence; // rule flush_sequence
 };
+
+// Rule zone_append. Commands to zones other than appends move no sectors.
+static inline bool is_append(const struct event *event)
+{
+    return event->meaning.op == OP_ZONE && event->kind == KIND_SECTORS;
+}
 
 // Rule same_row. Return whether events of two rows are of different requests.
 static inline bool are_other_rows(int64_t row, int64_t other)
@@ -292,6 +302,9 @@ void remainder_remove(struct linker *linker, const struct event *event, struct r
 
 // Return the request whose remainder has exactly the sectors of the event, or NULL.
 struct request *remainder_of(const struct linker *linker, const struct event *event, bool awaits_reissue);
+
+// Rule zone_append. Return the append that the completion of an append is about if none begins at its sector, or NULL.
+struct request *append_of(const struct linker *linker, const struct event *event);
 
 // Return the request in flight that an issue or a requeue is about, if it is about one: of those that await a reissue,
 // or of those with the driver.

@@ -112,7 +112,7 @@ static void put_segment(struct table *table, const struct request *request, cons
     const struct submission *submission = has_bio(request) ? &no_submission : &request->first;
 
     put_int64(table, BIO_REQUEST_ID, row, (int64_t)request_position(request));
-    put_int64(table, BIO_SECTOR, row, segment->sector);
+    put_int64(table, BIO_SECTOR, row, segment->sector + request->moved);
     put_int64(table, BIO_NR_SECTORS, row, segment->nr_sectors);
     put_code(table, BIO_STATED_TYPE, row, stated->block_type);
     put_uint32(table, BIO_STATED_PATH, row, stated->path);
@@ -147,14 +147,15 @@ static void put_request(const struct linker *linker, struct table *table, const 
     uint8_t flags = meaning.flags | request->bio_flags;
     struct origin origin = has_bio(request) ? first->origin : request->origin;
     bool has_sectors = request->nr_sectors > 0;
+    int64_t sector = request->sector + request->moved;
 
     origin = origin_in_partition(linker, origin, request->sector);
     put_int64(table, REQUEST_ID, row, (int64_t)request_position(request));
     put_uint32(table, REQUEST_DEV, row, request->device->dev);
     put_uint32(table, REQUEST_PART_DEV, row, origin.dev);
     if (has_sectors) {
-        put_int64(table, REQUEST_SECTOR, row, request->sector);
-        put_int64(table, REQUEST_PART_SECTOR, row, difference(request->sector, origin.offset));
+        put_int64(table, REQUEST_SECTOR, row, sector);
+        put_int64(table, REQUEST_PART_SECTOR, row, difference(sector, origin.offset));
     }
     put_int64(table, REQUEST_NR_SECTORS, row, request->nr_sectors);
     put_code(table, REQUEST_OP, row, has_sectors ? meaning.op : OP_FLUSH);

@@ -55,6 +55,8 @@ class Request:
     issues: list[tuple[int, Row]] = field(default_factory=list)
     """Earlier issues that may belong to another request."""
     insert_ns: int | None = None
+    moved: int = 0
+    """From the sector of the issue to that of the completion, for a zone append."""
     is_latest: bool = True
     is_returned: bool = False
     is_requeued: bool = False
@@ -202,6 +204,8 @@ class Oracle:
         waiting = self.waiting[row["dev"], _op(row), row["sector"]]
         if request.parts:
             return False
+        if _op(row) == "zone":
+            return request.is_returned and len(request.bios) == row["nr_sectors"]
         if request.is_returned:
             return not waiting or waiting[-1].at < request.issue[0]
         is_plausible = row["dev"] in self.has_bios or self.has[row["dev"], "complete"] > 0
@@ -254,6 +258,9 @@ class Oracle:
             self.complete_twin(twins[-1], at, row)
         elif exact or (rests and fit < (FITS_RETURNED, False)):
             self.complete_part(stack, (exact or rests)[0], at, row)
+        elif request is None and (append := self.append(row)):
+            append.moved = row["sector"] - append.sector
+            self.close(self.open[_key({**row, "sector": append.sector})], append, at, row)
         elif request is None:
             self.complete_alone(at, row)
         elif fit[0] == FITS_IN_PART:
@@ -262,6 +269,19 @@ class Oracle:
             for part in request.parts:
                 self.complete_alone(*part)
             self.close(self.open[_key(row)], request, at, row)
+
+    def append(self, row: Row) -> Request | None:
+        """Return the zone append that a completion at another sector belongs to."""
+        if not row["nr_sectors"] or _op(row) != "zone":
+            return None
+        appends = [
+            request
+            for key, stack in self.open.items()
+            if len(key) == 4 and (key[0], key[2]) == (row["dev"], "zone") and key[3] <= row["sector"]
+            for request in stack
+            if len(request.bios) == row["nr_sectors"] and not request.is_returned
+        ]
+        return max(appends, key=lambda request: (request.sector, -(request.issue or (0,))[0]), default=None)
 
     def completed_operation(self, row: Row) -> str:
         """Return the operation of a completion that does not record it."""
@@ -424,8 +444,8 @@ class Oracle:
         row = {
             "dev": request.row["dev"],
             "part_dev": dev,
-            "sector": request.sector if count else None,
-            "part_sector": request.sector - offset if count and request.sector is not None else None,
+            "sector": request.sector + request.moved if count and request.sector is not None else None,
+            "part_sector": request.sector + request.moved - offset if count and request.sector is not None else None,
             "nr_sectors": count,
             "op": meanings[0].op if count else "flush",
             **{flag: any(getattr(meaning, flag) for meaning in meanings) for flag in rwbs.FLAGS},
@@ -483,7 +503,8 @@ def _fit(request: Request, row: Row) -> tuple[int, bool] | None:
         return (FITS_RETURNED if is_flush and request.is_returned else FITS), is_alike
     if len(request.bios) == row["nr_sectors"]:
         return (FITS_STARTED if request.parts else FITS_RETURNED if request.is_returned else FITS), is_alike
-    return (FITS_IN_PART, is_alike) if len(request.bios) > row["nr_sectors"] and not request.parts else None
+    is_part = len(request.bios) > row["nr_sectors"] and not request.parts and _op(row) != "zone"
+    return (FITS_IN_PART, is_alike) if is_part else None
 
 
 def _is_remainder(row: Row, whole: Row) -> bool:
@@ -523,7 +544,7 @@ def _is_issued_later(rest: Request, other: Request) -> bool:
 
 
 def _pieces(request: Request) -> Iterable[Row]:
-    sector = request.sector
+    sector = None if request.sector is None else request.sector + request.moved
     stated = request.issue or request.complete or request.first
     assert stated is not None
     for bio, run in groupby(request.bios):
