@@ -40,6 +40,14 @@ FORMS = {
     " rw = WRITE(), type = HOT_META_FLUSH": {
         **{"ino": 2, "file_block": 0, "old_block": 0x205, "block": 0x205, "nr_blocks": 1, "status": None}
     },
+    # Linux 4.6, without a comma
+    "f2fs_submit_page_bio: dev = (254,7), ino = 3, page_index = 0x1f, oldaddr = 0xffffffff, newaddr = 0x1639"
+    " rw = WRITE_SYNC(P), type = DATA": {
+        **{"ino": 3, "file_block": 31, "old_block": 0xFFFFFFFF, "block": 0x1639, "nr_blocks": 1, "status": "DATA"}
+    },
+    # Linux 3.19
+    "f2fs_submit_page_bio: dev = (254,7), ino = 3, page_index = 0x1f, blkaddr = 0x1639, rw = READ_SYNC(P),"
+    " type = NODE": {"ino": 3, "file_block": 31, "block": 0x1639, "nr_blocks": 1, "status": "NODE"},
     # the same where trace-cmd cannot
     "f2fs_submit_page_write: [FAILED TO PARSE] dev=266338311 ino=3 index=0x1f old_blkaddr=5633 new_blkaddr=5689 op=1"
     " op_flags=2048 temp=0 type=1": {
@@ -173,6 +181,9 @@ ALIASES = {
     'e_unlink:  name="/x"': "name_unlink",
     'u_unlinkat: (7f260ed27b40) name="rc"': "name_unlink",
     'e_rename:  from="/x" to="/y"': "name_rename",
+    "f2fs_submit_page_mbio: dev = (254,7), ino = 3, page_index = 0x1f, blkaddr = 0x1639, rw = WRITE, type = DATA": (
+        "f2fs_submit_page_write"
+    ),
 }
 
 
@@ -187,7 +198,7 @@ def test_forms(tmp_path: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("line", ALIASES)
-def test_probe_of_another_name(tmp_path: Path, line: str) -> None:
+def test_event_of_another_name(tmp_path: Path, line: str) -> None:
     staging = readers.read_bytes(tmp_path, f"{HEAD}{line}\n".encode())
     assert staging.fs_events["event"].to_list() == [ALIASES[line]]
     assert staging.events == {line.split(":")[0]: 1}

@@ -27,6 +27,9 @@ PROBES = {
 }
 """The event for each name that dynamic probes have in recordings made without iotrace."""
 
+OTHER_NAMES = {**PROBES, "f2fs_submit_page_mbio": "f2fs_submit_page_write"}
+"""The event for each other name, also for the name of a tracepoint before Linux 4.13."""
+
 F2FS_TYPES = {0: "DATA", 1: "NODE", 2: "META"}
 """enum page_type of fs/f2fs/f2fs.h."""
 
@@ -46,7 +49,7 @@ _F2FS_BLOCK = {
     **_INODE,
     "file_block": "index",
     "old_block": "old_blkaddr",
-    "block": "new_blkaddr",
+    "block": "new_blkaddr blkaddr",
     "type": "type",
 }
 _F2FS_INODE = {**_INODE, "parent": "pino", "mode": "mode", "nlink": "nlink"}
@@ -173,7 +176,7 @@ _FLAG = re.compile(
 
 def steps(event: Event) -> list[Do]:
     """Return how a record of `event` fills a row of `fs_events`; empty for events that yield no row."""
-    name = PROBES.get(event.name, event.name)
+    name = OTHER_NAMES.get(event.name, event.name)
     columns = FIELDS.get(name)
     if columns is None:
         return []

@@ -28,8 +28,10 @@ _F2FS_WRITE = f"{_F2FS_INODE}{{?,}} pos = {{offset_bytes}}{{?,}} len = {{nr_byte
 _F2FS_WRITTEN = f"{_F2FS_INODE}{{?,}} pos = {{offset_bytes}}{{?,}} len = {{#}}{{?,}} copied = {{nr_bytes}}"
 _F2FS_STATE = f"{_F2FS_INODE}, pino = {{parent}}, i_mode = 0x{{mode:x}}, i_size = {{#}}, i_nlink = {{nlink}}"
 _F2FS_BLOCK = (
-    f"{_F2FS_INODE}, {{*}}index = 0x{{file_block:x}}, oldaddr = 0x{{old_block:x}}, newaddr = 0x{{block:x}},"
+    f"{_F2FS_INODE}, {{*}}index = 0x{{file_block:x}}, oldaddr = 0x{{old_block:x}}, newaddr = 0x{{block:x}}{{?,}}"
     " {*} type = {status:f2fs}{nr_blocks:=1}{end}",
+    f"{_F2FS_INODE}, page_index = 0x{{file_block:x}}, blkaddr = 0x{{block:x}}, {{*}} type = {{status:f2fs}}"
+    "{nr_blocks:=1}{end}",  # Linux 3.19 to 4.5
     "[FAILED TO PARSE] dev={dev} ino={ino} index=0x{file_block:x} old_blkaddr={old_block} new_blkaddr={block}"
     " {*w}type={status:type}{nr_blocks:=1}{end}",
 )

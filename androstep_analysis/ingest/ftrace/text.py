@@ -36,7 +36,7 @@ from androstep_analysis.ingest import clock, lines, tasks
 from androstep_analysis.ingest.block import blkparse
 from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text, importance
 from androstep_analysis.ingest.ftrace.commands import SCSI_STEPS
-from androstep_analysis.ingest.ftrace.fs_events import PROBES
+from androstep_analysis.ingest.ftrace.fs_events import OTHER_NAMES
 from androstep_analysis.ingest.source import HEAD_BYTES, Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import FLAGS, Staging
@@ -195,7 +195,7 @@ class _Trace:
         for name, step in SCSI_STEPS.items():
             self._add(name, _SCSI, commands.index(name), steps_of.index(step))
         for table, sort, fields, others in (
-            ("fs_events", _FS, fs_events_text.FIELDS, PROBES),
+            ("fs_events", _FS, fs_events_text.FIELDS, OTHER_NAMES),
             ("commands", _COMMAND, commands_text.FIELDS, {}),
             (importance.TABLE, _IMPORTANCE, importance.FIELDS, {}),
         ):
