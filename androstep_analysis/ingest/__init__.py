@@ -33,6 +33,7 @@ from androstep_analysis.ingest import (
     procmon,
     recording,
     repeats,
+    spacing,
     staging,
     tasks,
 )
@@ -231,7 +232,7 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     if not source.size:
         raise InputError(f"{source.name}: the file is empty; a recording was expected ({_format_titles()})")
     archive = Archive(source) if Archive.is_one(source) else None
-    format, source = (stated or _recognised(source), source) if archive is None else _recording_in(archive, stated)
+    format, source = _plain(source, stated) if archive is None else _recording_in(archive, stated)
     with source.progress(f"reading {source.path.name}"):
         part = format.read(source, spool)
     losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
@@ -242,6 +243,25 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     if losses:
         warnings.warn(f"{source.name}: {'; '.join(x.message for x in losses)}", LossWarning, stacklevel=3)
     return replace(part, losses=losses), format.members(source), format
+
+
+def _plain(source: Source, stated: Format | None) -> tuple[Format, Source]:
+    """Return the format of a file by its first bytes, and the source, with other spaces if it is one only with these.
+
+    Raises
+    ------
+    InputError
+        If there is none. The message has advice.
+    """
+
+    def format_of(head: bytes) -> Format | None:
+        return (stated if stated.sniff(head) else None) if stated else _format_of(head)
+
+    format = format_of(source.head)
+    if format is None and (restored := spacing.restored(source)) is not None:
+        format = format_of(restored.head)
+        source = source if format is None else restored
+    return format or stated or _recognised(source), source
 
 
 def _recognised(source: Source) -> Format:

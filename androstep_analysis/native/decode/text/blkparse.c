@@ -305,11 +305,9 @@ static void read_line(struct reader *reader, struct text line)
     struct blkparse_text *trace = (struct blkparse_text *)reader;
     struct totals *totals = &reader->totals;
     struct blk_event event;
-    struct text at = line;
+    struct text at = text_trimmed(line);
     uint64_t stream;
 
-    while (at.end > at.at && at.end[-1] == ' ')
-        at.end--;
     if (!take_event(&at, &event)) {
         blkparse_note(totals, &trace->is_summary, line);
         return;

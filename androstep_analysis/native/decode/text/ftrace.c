@@ -197,7 +197,7 @@ static bool is_prefix(struct text text)
     if (text_length(text) && (text.end[-1] == ':' || text.end[-1] == '-'))
         return !memchr(text.at, ' ', text_length(text));
     for (; text.at < text.end; text.at++)
-        if (!memchr("> |/*#;", *text.at, 7))
+        if (!memchr("> |/*#;\t", *text.at, 8))
             return false;
     return true;
 }
@@ -387,14 +387,14 @@ static bool take_origin(struct text *text, struct block_fields *fields)
     return text->at == text->end;
 }
 
-// Strips trailing spaces or an escaped newline.
+// Strips trailing blanks or an escaped newline.
 static void trim(struct text *text)
 {
     if (text_ends(*text, "\\n\\")) {
         text->end -= 3;
         return;
     }
-    while (text->end > text->at && text->end[-1] == ' ')
+    while (text->end > text->at && (text->end[-1] == ' ' || text->end[-1] == '\t'))
         text->end--;
 }
 
@@ -825,10 +825,13 @@ static void read_note(struct notes *notes, struct text line)
     struct text at = line;
     uint64_t number;
 
-    if (at_byte(&line, '#')) {
-        read_header(notes, line);
+    while (at.at < at.end && memchr("> |\t", *at.at, 4)) // indentation and marks of quotation
+        at.at++;
+    if (at_byte(&at, '#')) {
+        read_header(notes, at);
         return;
     }
+    at = line;
     if (take_word(&at, "CPU:") && take_number(&at, &number) && take_word(&at, " [")) {
         read_gap(notes, line);
         return;
