@@ -15,7 +15,7 @@ from androstep_analysis import bench, device
 from androstep_analysis.bench import fio_job, write_fio_job, write_mobibench
 from androstep_analysis.bench.plan import HELP, plan
 from androstep_analysis.bench.records import PROBE
-from androstep_analysis.commands.command import add_json, add_on, add_rest, complete
+from androstep_analysis.commands.command import add_json, add_on, add_rest, complete, new_directory
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
@@ -41,7 +41,11 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     add_on(command)
     command.add_argument(
-        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: bench-DATE-TIME, in UTC)"
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help="directory to make (default: bench-DATE-TIME, in UTC)",
     )
     command.add_argument(
         "--job", metavar="FILE", type=Path, help="run the jobs of a fio job file; options after -- are added to each"

@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from androstep_analysis import device, perceived
-from androstep_analysis.commands.command import add_json, add_on, complete, positive
+from androstep_analysis.commands.command import add_json, add_on, complete, new_directory, positive
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
@@ -41,7 +41,11 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("app", metavar="PACKAGE", help="the app: a package, or PACKAGE/ACTIVITY")
     add_on(command)
     command.add_argument(
-        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: coldstart-DATE-TIME, in UTC)"
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help="directory to make (default: coldstart-DATE-TIME, in UTC)",
     )
     command.add_argument(
         "--repeat", metavar="N", type=positive, default=10, help=f"number of starts (default: 10, at most {MOST:,})"

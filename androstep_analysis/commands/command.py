@@ -114,23 +114,48 @@ def keep_source(arguments: argparse.Namespace) -> None:
         raise InputError(f"{output}: is the input; name another file with -o")
 
 
+def text_file(text: str) -> Path:
+    """Parse the name of an output file of text; ``-`` is standard output."""
+    return files.STDOUT if text == "-" else Path(text)
+
+
+def new_directory(text: str) -> Path:
+    """Parse the name of a directory that a command makes."""
+    return Path(_no_stdout(text, "a directory is made; name one"))
+
+
+def binary_file(text: str) -> Path:
+    """Parse the name of an output file that is no text."""
+    return Path(_no_stdout(text, "the file is no text; name one"))
+
+
+def _no_stdout(text: str, reason: str) -> str:
+    if text == "-":
+        raise argparse.ArgumentTypeError(f"cannot write to standard output: {reason}")
+    return text
+
+
 def add_table_output(command: argparse.ArgumentParser) -> None:
     """Add --output, for commands whose result is one table (`write_table`)."""
     command.add_argument(
-        "-o", "--output", metavar="FILE", type=_table_file, help="write all rows to FILE.parquet or FILE.csv"
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=_table_file,
+        help="write all rows to FILE.parquet or FILE.csv (-: CSV to standard output)",
     )
 
 
 def _table_file(text: str) -> Path:
-    path = Path(text)
-    if path.suffix not in (".parquet", ".csv"):
+    path = text_file(text)
+    if path != files.STDOUT and path.suffix not in (".parquet", ".csv"):
         raise argparse.ArgumentTypeError(f"{text!r} must end in .parquet or .csv")
     return path
 
 
 def write_table(table: pl.LazyFrame, path: Path) -> None:
     """Write all rows to a Parquet or CSV file, without rounding or units."""
-    if path.suffix == ".csv":
+    if path.suffix == ".csv" or path == files.STDOUT:
         csvfile.write(table, path)
     else:
         # The error message of polars for a file that cannot be opened truncates long paths.

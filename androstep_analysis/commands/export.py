@@ -36,7 +36,7 @@ example: androstep export mycapture --to perfetto -o trace.pftrace
         "--to", required=True, choices=export.TARGETS, metavar="FORMAT", help=f"one of {', '.join(export.TARGETS)}"
     )
     command.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="file to write (default for text: standard output)"
+        "-o", "--output", metavar="FILE", type=_file, help="file to write (default for text: standard output)"
     )
     caches = command.add_argument_group("for oraclegeneral")
     caches.add_argument(
@@ -69,6 +69,10 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with new_file(arguments.output) as file:
         target.write(opened, file, **options)
+
+
+def _file(text: str) -> Path | None:
+    return None if text == "-" else Path(text)
 
 
 def _positive(text: str) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_format, block_device, complete, fact, positive
+from androstep_analysis.commands.command import add_format, block_device, complete, fact, new_directory, positive
 from androstep_analysis.common import manifest
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
@@ -68,7 +68,9 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--each", action="store_true", help="make a capture of each recording in these directories")
     command.add_argument("-j", "--jobs", metavar="N", type=positive, help="with --each: number of worker processes")
-    command.add_argument("-o", "--output", required=True, metavar="CAPTURE", help="directory to make")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="CAPTURE", type=new_directory, help="directory to make"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -96,7 +98,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _each(arguments: argparse.Namespace, description: capture.Description) -> None:
     """Make a capture of each recording, and report the failures at the end."""
     captures, failed = Collection.ingest(arguments.sources, arguments.output, description, jobs=arguments.jobs)
-    print(f"{len(captures):,} captures in {visible(arguments.output)}")
+    print(f"{len(captures):,} captures in {visible(str(arguments.output))}")
     for source, reason in failed.items():
         print(f"androstep: {reason if source in reason else f'{visible(source)}: {reason}'}", file=sys.stderr)
     if failed:

@@ -10,7 +10,7 @@ import polars as pl
 
 from androstep_analysis import whatif
 from androstep_analysis.commands.bench import benched
-from androstep_analysis.commands.command import add_on, complete
+from androstep_analysis.commands.command import add_on, complete, new_directory
 from androstep_analysis.common.markup import visible
 from androstep_analysis.present import terminal
 
@@ -31,7 +31,11 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("directory", metavar="DIR", help="where to measure, with 256 MiB free")
     add_on(command)
     command.add_argument(
-        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: model-DATE-TIME, in UTC)"
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help="directory to make (default: model-DATE-TIME, in UTC)",
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, complete, kept_at_ctrl_c, positive
+from androstep_analysis.commands.command import add_on, complete, kept_at_ctrl_c, new_directory, positive
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.present import terminal
@@ -26,7 +26,11 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     add_on(command)
     command.add_argument(
-        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: monitor-DATE-TIME, in UTC)"
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help="directory to make (default: monitor-DATE-TIME, in UTC)",
     )
     command.add_argument("--hz", metavar="HZ", type=positive, default=10, help="samples per second (default: 10)")
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")

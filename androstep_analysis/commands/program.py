@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from androstep_analysis import capture, measures
-from androstep_analysis.commands.command import add_format, block_device, complete, keep_source
+from androstep_analysis.commands.command import add_format, binary_file, block_device, complete, keep_source
 from androstep_analysis.common import units
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import recording
@@ -37,7 +37,9 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("path", metavar="SOURCE", help="capture directory or trace file")
     add_format(command)
-    command.add_argument("-o", "--output", required=True, metavar="FILE", type=Path, help="program to make (.rec)")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="FILE", type=binary_file, help="program to make (.rec)"
+    )
     command.add_argument(
         "--device", metavar="MAJ:MIN", type=block_device, help="use the requests of this device, not the system calls"
     )

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, add_rest, add_traced_device, complete, kept_at_ctrl_c, positive
+from androstep_analysis.commands.command import (
+    add_on,
+    add_rest,
+    add_traced_device,
+    complete,
+    kept_at_ctrl_c,
+    new_directory,
+    positive,
+)
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device import workloads
 from androstep_analysis.device.transport.notices import notify
@@ -33,7 +41,11 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     add_on(command)
     command.add_argument(
-        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: record-DATE-TIME, in UTC)"
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help="directory to make (default: record-DATE-TIME, in UTC)",
     )
     command.add_argument(
         "--preset", metavar="NAME", help="events to record: block, block+fs (the default) or block+fs+syscalls"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from androstep_analysis import datasets
-from androstep_analysis.commands.command import complete
+from androstep_analysis.commands.command import complete, new_directory
 from androstep_analysis.common.manifest import sha256
 from androstep_analysis.common.markup import visible
 from androstep_analysis.datasets.documents import LICENCES
@@ -28,7 +28,7 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     command.add_argument("captures", nargs="+", metavar="CAPTURE", help="capture directory or trace file")
-    command.add_argument("-o", "--output", required=True, type=Path, metavar="DIR", help="directory to make")
+    command.add_argument("-o", "--output", required=True, type=new_directory, metavar="DIR", help="directory to make")
     command.add_argument("--name", default=datasets.Description.name, help="title of the dataset")
     command.add_argument("--version", default="1.0.0", metavar="M.N.P", help="version of the dataset (default: 1.0.0)")
     command.add_argument(

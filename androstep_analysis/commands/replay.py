@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, add_rest, complete
+from androstep_analysis.commands.command import add_on, add_rest, complete, new_directory
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device import runs
 from androstep_analysis.present import terminal
@@ -29,7 +29,11 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("program", metavar="PROGRAM", help="file that `androstep program` made")
     command.add_argument("directory", metavar="DIRECTORY", help="where to replay it")
     command.add_argument(
-        "-o", "--output", metavar="CAPTURE", type=Path, help="directory to make (default: replay-DATE-TIME, in UTC)"
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help="directory to make (default: replay-DATE-TIME, in UTC)",
     )
     add_on(command)
     command.add_argument("--repeats", metavar="N", type=_count, default=1, help="replay it N times (default: 1)")

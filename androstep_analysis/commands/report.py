@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from androstep_analysis import capture
-from androstep_analysis.commands.command import add_classes, add_format, complete, keep_source
+from androstep_analysis.commands.command import add_classes, add_format, complete, keep_source, text_file
 from androstep_analysis.common.errors import InputError
 
 
@@ -26,7 +26,7 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="CAPTURE", help="capture directory or trace file")
     add_format(command)
     add_classes(command)
-    command.add_argument("-o", "--output", required=True, metavar="FILE.html", type=Path, help="page to write")
+    command.add_argument("-o", "--output", required=True, metavar="FILE.html", type=text_file, help="page to write")
     command.add_argument("--figures", metavar="DIR", type=Path, help="also save the figures in this directory")
 
 

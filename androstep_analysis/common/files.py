@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,15 +21,27 @@ MOST_TEXT = "ANDROSTEP_MAX_TEXT_MIB"
 """The environment variable that raises this limit."""
 
 
+STDOUT = Path("/dev/stdout")
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a path to write to; on success the file written there replaces `path`, after an error it is removed.
 
     - An existing file at `path` stays until then. The new file gets its permissions.
     - A symbolic link at `path` is replaced, not followed.
-    - A device or a pipe, such as ``/dev/stdout``, is written to directly.
+    - Standard output (`STDOUT`) gets the whole file at the end. Any other device or pipe is written to directly.
     - The new file is created in a scratch directory next to `path`. If this process is killed, the next run removes it.
     """
+    if path == STDOUT:
+        with tempfile.TemporaryDirectory(prefix="androstep-") as directory:
+            new = Path(directory) / "new"
+            yield new
+            sys.stdout.flush()
+            with new.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        return
     try:
         previous = path.lstat()
     except FileNotFoundError:
