@@ -20,6 +20,9 @@ _LINES: tuple[tuple[str, str], ...] = (
     (r" *(?:PID|TID) +COMM +READS +WRITES +R_Kb ", f"output of filetop: {_SUMS}"),
     (r"(?:.{0,40} )?Device:? +(?:.{0,80} )?(?:tps|r/s) ", f"output of iostat: {_SUMS}"),
     (r".* kB_rd/s +kB_wr/s ", f"output of pidstat: {_SUMS}"),
+    (r"\d\d:\d\d:\d\d(?: [AP]M)? +DEV +tps ", f"output of sar: {_SUMS}"),
+    (r" *r +b +swpd +free +buff ", f"output of vmstat: {_SUMS}"),
+    (r'"?(?:pcp-)?[Dd]stat [\d.]+ CSV', f"output of dstat: {_SUMS}"),
     (r"=+ All Devices =+", f"output of btt: {_SUMS}"),
     (r" *\d+ +\d+ [a-z]\S*(?: \d+){11,}$", f"/proc/diskstats: {_SUMS}"),
     (r"Latency: \d+ms \[512B Data Write\]", f"output of dumpsys diskstats: {_SUMS}"),
@@ -45,6 +48,15 @@ _LINES: tuple[tuple[str, str], ...] = (
     (
         r"\d+, -?\d+, [012], \d+(?:, \w+)*$",
         "a log of latencies or rates of fio, without files; record the I/O with its option write_iolog",
+    ),
+    (
+        r"\[\d\d:\d\d:\d\d\.\d{9}\] \(\+[\d?.]+\) \S+ \w+: \{ ",
+        "events of LTTng as text, which is not read; record with trace-cmd, perf or androstep record",
+    ),
+    (
+        r"(?:.*\] )?\S.{0,15}\(\d+\): (?:READ|WRITE) block \d+ on ",
+        "messages of the kernel's block_dump, which have no latencies; record each request with biosnoop, or with"
+        " androstep record",
     ),
     (
         r"Attach(?:ing|ed) \d+ probes?",

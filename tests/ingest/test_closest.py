@@ -34,6 +34,15 @@ TOOLS = {
     "Device            r/s     w/s     rkB/s     wkB/s": "output of iostat",
     "Device:            tps    kB_read/s    kB_wrtn/s": "output of iostat",
     "10:00:01      UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s iodelay  Command": "output of pidstat",
+    "12:00:01 AM       DEV       tps     rkB/s     wkB/s     dkB/s   areq-sz    aqu-sz     await     %util": (
+        "output of sar"
+    ),
+    " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st": "output of vmstat",
+    '"pcp-dstat 5.3 CSV Output"': "output of dstat",
+    "[12:00:00.000001000] (+?.?????????) host block_rq_issue: { cpu_id = 1 }, { dev = 8388608, sector = 64 }": (
+        "events of LTTng as text"
+    ),
+    "[  123.456789] dd(1200): WRITE block 64 on sda1 (8 sectors)": "messages of the kernel's block_dump",
     "==================== All Devices ====================": "output of btt",
     " 259       0 nvme0n1 1000 0 8000 500 2000 0 16000 800 0 900 1300": "/proc/diskstats",
     "   8       3 sda3 1000 0 8000 500 2000 0 16000 800 0 900 1300 0 0 0 0 0 0": "/proc/diskstats",

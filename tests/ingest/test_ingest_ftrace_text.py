@@ -484,6 +484,23 @@ def test_other_reports_of_trace_cmd_are_read(tmp_path: Path, head: str, time: st
     assert ingest.read(tmp_path / "trace.txt").events == {"block_rq_issue": 1}
 
 
+def test_differences_of_trace_cmd_are_skipped(tmp_path: Path) -> None:
+    """``trace-cmd report --ts-diff`` prints the time since the last event after the time."""
+    head = "             app-1234  [000]  3597.0881"
+    text = f"cpus=2\n{head}52: {EVENT}\n{head}62: (+10) {EVENT}\n"
+    read = readers.read_bytes(tmp_path, text.encode())
+    assert (read.events, read.losses) == ({"block_rq_issue": 2}, ())
+
+
+@pytest.mark.parametrize("cpu", ["", "[001] "])
+def test_perf_script_without_threads(tmp_path: Path, cpu: str) -> None:
+    """Fields ``time,event,trace`` of perf script. The kernel's log has a time, too, but no system of an event."""
+    text = f"{cpu}  12.000001: block:{EVENT}\n{cpu}12.000002: usb: {EVENT}\n".encode()
+    read = readers.read_bytes(tmp_path, text)
+    assert (read.events, readers.losses(read)) == ({"block_rq_issue": 1}, {"unreadable": 1})
+    assert read.block.select("ts_ns", "tid", "cpu").rows() == [(12_000_001_000, None, 1 if cpu else None)]
+
+
 def test_a_dump_to_the_log_of_the_kernel_is_refused_by_name(tmp_path: Path) -> None:
     """ftrace_dump_on_oops prints the latency format, and dmesg a time before each line."""
     line = "      dd-1234    1d..1 100000001us : block_rq_issue: 8,16 R 4096 () 1000 + 8 [dd]\n"

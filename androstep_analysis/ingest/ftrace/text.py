@@ -14,7 +14,8 @@ A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields afte
     comm tid [cpu] seconds.fraction: system:event: fields
 
 The prefix has ``pid/tid`` instead of tid if both were requested, and the period before the event. It has no CPU if perf
-did not record the whole machine (``perf record -- COMMAND``). Call chains are skipped.
+did not record the whole machine (``perf record -- COMMAND``), and no thread with ``-F time,event,trace``. Call chains are
+skipped.
 
 The tracer ``blk`` prints no event name. After the thread id it prints a device and then the text of blkparse
 (kernel/trace/blktrace.c, ``print_one_line``).
@@ -82,10 +83,10 @@ _LONG_BYTES = 8
 
 _ERROR = [column.name for column in schema.table("fs_events").columns].index("error")
 _EVENT_IN_HEAD = re.compile(
-    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +[^ :(\n]"
+    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +(?:\(\+\d+\) +)?[^ :(\n]"
 )
 _PERF_EVENT_IN_HEAD = re.compile(
-    rb"(?m)^.* \d+(?:/\d+)? +(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
+    rb"(?m)^(?:.* \d+(?:/\d+)? +| *)(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
 )
 _LATENCY_HEADER = re.compile(rb"\A(?:#[^\n]*\n)+# \S+ latency trace v")
 _LATENCY_LINE = re.compile(

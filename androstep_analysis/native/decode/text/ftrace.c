@@ -165,6 +165,16 @@ static bool take_flags_and_time(struct text *text, int64_t *ts_ns)
     return take_time(text, 6, 9, ts_ns);
 }
 
+// Skips the time since the event before, as `trace-cmd report --ts-diff` prints it: "(+12) ".
+static void skip_difference(struct text *text)
+{
+    struct text at = *text;
+    uint64_t number;
+
+    if (take_word(&at, "(+") && take_number(&at, &number) && take_byte(&at, ')') && take_spaces(&at))
+        *text = at;
+}
+
 // Reads the fields after the name of the thread: ids, CPU, flags, time and the name of the event.
 static bool take_context(struct text *text, struct head *head)
 {
@@ -182,6 +192,7 @@ static bool take_context(struct text *text, struct head *head)
     head->cpu = int32_of(number);
     if (!take_flags_and_time(text, &head->ts_ns) || !take_byte(text, ':') || !take_spaces(text))
         return false;
+    skip_difference(text);
     start = text->at;
     while (text->at < text->end && *text->at != ' ' && *text->at != ':' && *text->at != '(')
         text->at++;
@@ -235,26 +246,14 @@ static bool take_head(struct text *line, struct head *head)
     return false;
 }
 
-// Reads the fields after the name of the thread in a line of `perf script`: "tid" or "pid/tid", "[cpu]", time, an
-// optional period, and "system:event". Events other than tracepoints have no system, and may have no CPU.
-static bool take_perf_context(struct text *text, struct head *head)
+// Reads "[cpu]", time, an optional period, and "system:event" in a line of `perf script`. Events other than tracepoints
+// have no system, and may have no CPU.
+static bool take_perf_event(struct text *text, struct head *head)
 {
-    uint64_t number, second;
     const uint8_t *start, *colon;
+    uint64_t number;
 
-    if (!take_number(text, &number))
-        return false;
-    second = number;
-    head->pid = NO_INT32;
-    if (take_byte(text, '/')) {
-        if (!take_number(text, &second))
-            return false;
-        head->pid = int32_of(number);
-    }
-    head->tid = int32_of(second);
     head->cpu = NO_INT32;
-    if (!take_spaces(text))
-        return false;
     if (take_byte(text, '[')) {
         start = text->at;
         if (!take_number(text, &number) || text->at - start < 3 || !take_byte(text, ']') || !take_spaces(text))
@@ -276,7 +275,26 @@ static bool take_perf_context(struct text *text, struct head *head)
     return text_length(head->event);
 }
 
-// Reads the part before the fields in a line of `perf script`. The name of the thread may contain spaces.
+// Reads the fields after the name of the thread in a line of `perf script`: "tid" or "pid/tid", and the event.
+static bool take_perf_context(struct text *text, struct head *head)
+{
+    uint64_t number, second;
+
+    if (!take_number(text, &number))
+        return false;
+    second = number;
+    head->pid = NO_INT32;
+    if (take_byte(text, '/')) {
+        if (!take_number(text, &second))
+            return false;
+        head->pid = int32_of(number);
+    }
+    head->tid = int32_of(second);
+    return take_spaces(text) && take_perf_event(text, head);
+}
+
+// Reads the part before the fields in a line of `perf script`. The name of the thread may contain spaces. With
+// `-F time,event,trace` there is no thread.
 static bool take_perf_head(struct text *line, struct head *head)
 {
     const uint8_t *space;
@@ -293,7 +311,8 @@ static bool take_perf_head(struct text *line, struct head *head)
         *line = rest;
         return true;
     }
-    return false;
+    *head = (struct head){.tid = NO_INT32, .pid = NO_INT32};
+    return take_perf_event(line, head) && head->event.at[-1] == ':'; // with the system in front
 }
 
 // Fields of a block event.
