@@ -525,7 +525,7 @@ class Capture:
                 yield name, f"{rows[table]:,}"
         if not any(rows.get(table) for table in (*named.values(), "samples")) and rows:
             where = "" if self.recorded_ns is None else " of the window"
-            yield "events", f"{sum(self.events.values()):,}, none of them block I/O{where}"
+            yield "events", f"{sum(self.events.values()):,}, none of them a request{where}"
         yield "lost", losses.in_words(loss for loss in self.losses if loss.tables != ()) or "0 events"
         if noted := losses.in_words(loss for loss in self.losses if loss.tables == ()):
             yield "noted", noted

@@ -317,8 +317,17 @@ def test_a_recording_without_requests_is_never_called_complete(tmp_path: Path) -
         "  jbd2/dm-0-8-876     [001] .... 12.122534: jbd2_commit_flushing: dev 253,0 transaction 1141862986 sync 0\n"
     )
     told = [(one.about, str(one), one.kind) for one in headline.of(capture.open(tmp_path / "trace.txt")).sentences]
-    assert told[0][1].startswith("1 event, none of them block I/O or system calls")
+    assert told[0][1].startswith("1 event, none of them a request or a system call")
     assert told[1] == ("missing", "no block requests", "unusual")
+
+
+@pytest.mark.parametrize(
+    "event", ["block_io_start: 8,0 W 4096 () 64 + 8 [dd]", "block_rq_insert: 8,0 W 0 () 64 + 8 [d]"]
+)
+def test_block_events_without_issue_and_completion_are_not_denied(tmp_path: Path, event: str) -> None:
+    (tmp_path / "trace.txt").write_text(f"  dd-876     [001] .... 12.122534: {event}\n")
+    told = {one.about: str(one) for one in headline.of(capture.open(tmp_path / "trace.txt")).sentences}
+    assert told["unknown"].startswith("requests (the block events do not include the issue or completion of one)")
 
 
 def test_losses_are_in_the_second_line_with_their_share() -> None:

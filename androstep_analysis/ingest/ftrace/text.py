@@ -14,8 +14,8 @@ A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields afte
     comm tid [cpu] seconds.fraction: system:event: fields
 
 The prefix has ``pid/tid`` instead of tid if both were requested, and the period before the event. It has no CPU if perf
-did not record the whole machine (``perf record -- COMMAND``), and no thread with ``-F time,event,trace``. Call chains are
-skipped.
+did not record the whole machine (``perf record -- COMMAND``). With ``-F time,event,trace`` it has no thread. Call
+chains are skipped.
 
 The tracer ``blk`` prints no event name. After the thread id it prints a device and then the text of blkparse
 (kernel/trace/blktrace.c, ``print_one_line``).
@@ -83,7 +83,8 @@ _LONG_BYTES = 8
 
 _ERROR = [column.name for column in schema.table("fs_events").columns].index("error")
 _EVENT_IN_HEAD = re.compile(
-    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +(?:\(\+\d+\) +)?[^ :(\n]"
+    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +"
+    rb"(?:\(\+\d+\) +)?[^ :(\n]"
 )
 _PERF_EVENT_IN_HEAD = re.compile(
     rb"(?m)^(?:.* \d+(?:/\d+)? +| *)(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "

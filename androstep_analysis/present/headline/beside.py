@@ -32,7 +32,7 @@ def headlines(capture: Capture) -> Iterator[Headline]:
     if has["samples"]:
         yield _sampled(capture.samples)
     if not has["requests"] and (has["syscalls"] or has["commands"] or has["samples"] or capture.events):
-        yield Headline((), (unknown.requests(),))
+        yield Headline((), (unknown.requests(capture),))
     if not any(has[name] for name in ("requests", "syscalls", "commands", "samples")) and capture.events:
         counts = sorted(capture.events.items(), key=lambda item: (-item[1], item[0]))
         rows = tuple((Name(name), Amount(count, "events")) for name, count in counts[:ROWS])

@@ -67,7 +67,7 @@ def _contents(capture: Capture) -> Iterator[list[Part]]:
 
 def _events(capture: Capture) -> list[Part]:
     where = "" if capture.recorded_ns is None else " of the window"
-    none = f", none of them block I/O or system calls{where}"
+    none = f", none of them a request or a system call{where}"
     return [*amount_of(sum(capture.events.values()), "event", "events"), none]
 
 

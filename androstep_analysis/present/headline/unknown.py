@@ -45,7 +45,7 @@ def missing(capture: Capture, name: str) -> str:
     if capture.io.select((text.is_not_null() & (text != "unknown")).any()).collect().item():
         return ""
     if name == "op":
-        return str(requests())
+        return str(requests(capture))
     return str((owners if name.startswith("owner_") else times if name.endswith("_ns") else files)(capture))
 
 
@@ -81,9 +81,11 @@ def sync() -> Gap:
     return Gap("sync", "no flags (rwbs)", _RECORD)
 
 
-def requests() -> Gap:
+def requests(capture: Capture) -> Gap:
     """Return why the I/O that reached a device is unknown."""
-    return Gap("requests", "no block events", _RECORD)
+    has_block_events = any(name.startswith("block_") for name in capture.events)
+    reason = "the block events do not include the issue or completion of one" if has_block_events else "no block events"
+    return Gap("requests", reason, _RECORD)
 
 
 def call_times() -> Gap:
