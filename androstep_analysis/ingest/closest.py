@@ -22,6 +22,8 @@ _TEXTS: Final = (
 """Patterns for lines of each text format. Other text may match them, too."""
 
 _SEPARATORS: Final = (b",", b"\t", b";")
+_SEPARATORS_OF_NAMES: Final = (b"|", b" ")
+"""Separators that count only if the names of the columns have a meaning."""
 
 
 def found(head: bytes) -> str:
@@ -40,10 +42,12 @@ def found(head: bytes) -> str:
             f"{matches[title]} of its first {len(lines)} lines look like {title}, but none is a known event; "
             f"one of them: {_quoted(odd)}; state the format with --trace-format, or record block events too"
         )
-    for separator in _SEPARATORS:
+    for separator in (*_SEPARATORS, *_SEPARATORS_OF_NAMES):
         counts = {line.count(separator) for line in lines}
         if len(counts) == 1 and min(counts) >= 2:
             columns = csv_header.suggested(lines[0].decode("utf-8", "replace"), separator.decode())
+            if columns is None and separator in _SEPARATORS_OF_NAMES:
+                continue
             example = (
                 "for example time:s,op,offset:B,size:B"
                 if columns is None

@@ -90,6 +90,8 @@ HEADERS = {
     "time (ms),rw,lba,length (bytes),lat (µs)": "time:ms,op,offset:sectors,size:B,response:us",
     "ts [ns],device,operation,offset in kb,size_kb": "time:ns,dev,op,offset:1024,size:1024",
     "start_time,end_time,type,address,len,latency_ms": "time:s,done:s,op,offset:B,size:B,response:ms",
+    "timestamp|type|offset|size": "'|time:s,op,offset:B,size:B'",
+    "TIME(s),COMM,PID,DISK,T,SECTOR,BYTES,LAT(ms)": ("time:s,comm,pid,dev,op,offset:sectors,size:B,response:ms"),
     "Time[s],IOType,Start Sector,Num Sectors,PID,Process": "time:s,op,offset:sectors,size:sectors,pid,comm",
 }
 
@@ -97,8 +99,9 @@ HEADERS = {
 @pytest.mark.parametrize("header", HEADERS)
 def test_names_of_columns_suggest_their_meaning(header: str, tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    (separator,) = (mark for mark in ",;\t" if mark in header)
+    (separator,) = (mark for mark in ",;\t|" if mark in header)
     values = {"op": "R", "type": "W", "operation": "W", "iotype": "R", "rw": "R", "device": "8:0", "process": "app"}
+    values |= {"t": "R", "disk": "8:0", "comm": "app"}
     row = separator.join(values.get(name.lower(), "4096") for name in header.split(separator))
     path.write_text(f"{header}\n{row}\n", "utf-8")
     with pytest.raises(InputError, match="by their names ") as refused:

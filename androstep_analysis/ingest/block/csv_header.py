@@ -9,7 +9,7 @@ _NAMES: Final = {
     "time": "time|timestamp|ts|start|started|starttime|arrival|arrivaltime|issue|issued|submit|submitted|queued",
     "done": "end|ended|endtime|done|complete|completed|completion|completiontime|finish|finished|finishtime",
     "response": "latency|lat|response|responsetime|duration|elapsed",
-    "op": "op|operation|opcode|type|iotype|rw|rwbs|readwrite|action",
+    "op": "op|t|operation|opcode|type|iotype|rw|rwbs|readwrite|action",
     "dev": "dev|device|disk|diskname|volume",
     "offset": "offset|sector|startsector|lba|lbn|address|addr|position",
     "size": "size|iosize|length|len|bytes|nrbytes|sectors|nrsectors|numsectors|sectorcount",
