@@ -232,9 +232,11 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     if not source.size:
         raise InputError(f"{source.name}: the file is empty; a recording was expected ({_format_titles()})")
     archive = Archive(source) if Archive.is_one(source) else None
-    format, source = _plain(source, stated) if archive is None else _recording_in(archive, stated)
-    with source.progress(f"reading {source.path.name}"):
-        part = format.read(source, spool)
+    if archive is None:
+        format, source, part = _one_file(source, spool, stated)
+    else:
+        format, source = _recording_in(archive, stated)
+        part = _contents(format, source, spool)
     losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
     losses = tuple(replace(loss, tables=format.tables) if loss.tables is None else loss for loss in losses)
     if not part.events:
@@ -245,36 +247,32 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     return replace(part, losses=losses), format.members(source), format
 
 
-def _plain(source: Source, stated: Format | None) -> tuple[Format, Source]:
-    """Return the format of a file by its first bytes, and the source, with other spaces if it is one only with these.
-
-    Raises
-    ------
-    InputError
-        If there is none. The message has advice.
-    """
-
-    def format_of(head: bytes) -> Format | None:
-        return (stated if stated.sniff(head) else None) if stated else _format_of(head)
-
-    format = format_of(source.head)
-    if format is None and (restored := spacing.restored(source)) is not None:
-        format = format_of(restored.head)
-        source = source if format is None else restored
-    return format or stated or _recognised(source), source
+def _one_file(source: Source, spool: Spool, stated: Format | None) -> tuple[Format, Source, Staging]:
+    """Return the format of a file, the source and its contents. A text without events is read with other spaces."""
+    format = stated or _format_of(source.head)
+    part = None if format is None else _contents(format, source, spool)
+    if (part is None or not part.events) and (restored := spacing.restored(source)) is not None:
+        other = stated or _format_of(restored.head)
+        if other is not None and (contents := _contents(other, restored, spool)).events:
+            return other, restored, contents
+    if format is None or part is None:
+        raise InputError(f"{source.name}: {_advice(source)}")
+    return format, source, part
 
 
-def _recognised(source: Source) -> Format:
-    """Return the format of a file by its first bytes. Raise `InputError` with advice if there is none."""
-    format = _format_of(source.head)
-    if format is None:
-        if (kind := histograms.described(source) or others.kind(source.head)) is not None:
-            raise InputError(f"{source.name}: {kind}")
-        raise InputError(
-            f"{source.name}: no known recording; {closest.found(source.head)}; known formats are "
-            f"{_format_titles()}, and any CSV of block I/O with `androstep ingest --csv-columns` (docs/formats.md)"
-        )
-    return format
+def _contents(format: Format, source: Source, spool: Spool) -> Staging:
+    with source.progress(f"reading {source.path.name}"):
+        return format.read(source, spool)
+
+
+def _advice(source: Source) -> str:
+    """Describe a file that is no known recording, and suggest what to do."""
+    return (
+        histograms.described(source)
+        or others.kind(source.head)
+        or f"no known recording; {closest.found(source.head)}; known formats are {_format_titles()}, and any CSV of"
+        " block I/O with `androstep ingest --csv-columns` (docs/formats.md)"
+    )
 
 
 def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Source]:

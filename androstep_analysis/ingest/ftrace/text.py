@@ -99,7 +99,6 @@ _LATENCY_LINE = re.compile(
 ``trace-cmd report -l`` prints the time of other formats instead of that since the first event. A dump to the kernel's
 log (``ftrace_dump_on_oops``) has the time of its lines first.
 """
-_OTHER_SPACES = re.compile(rb"\t|\xc2\xa0")
 _FENCE = re.compile(rb"(?m)^```")
 _JSON = re.compile(rb'\A\s*\{\s*"')
 
@@ -107,10 +106,10 @@ _JSON = re.compile(rb'\A\s*\{\s*"')
 def sniff(head: bytes) -> bool:
     """Return whether `head` contains an event line, or the header of an empty trace.
 
-    JSON that quotes such lines is rejected, and so is a text with other spaces, which `ingest.spacing` replaces.
+    JSON that quotes such lines is rejected.
     """
     if head.startswith(b"# tracer: "):
-        return not is_latency_format(head) and not (_OTHER_SPACES.search(head) and not _EVENT_IN_HEAD.search(head))
+        return not is_latency_format(head)
     if _JSON.match(head) is not None:
         return False
     return _EVENT_IN_HEAD.search(head) is not None or _PERF_EVENT_IN_HEAD.search(head) is not None
