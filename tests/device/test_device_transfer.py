@@ -126,7 +126,11 @@ def test_a_pull_goes_on_with_what_an_earlier_one_had(tmp_path: Path) -> None:
         assert len(pieces) == 2
 
 
-@pytest.mark.parametrize("part", [b"", b"short", os.urandom(2 * PIECE_BYTES), CONTENT + bytes(10 << 20)])
+@pytest.mark.parametrize(
+    "part",
+    [b"", b"short", os.urandom(2 * PIECE_BYTES), CONTENT + bytes(10 << 20)],
+    ids=["empty", "short", "whole pieces", "longer"],
+)
 def test_a_part_of_another_file_is_not_kept(tmp_path: Path, part: bytes) -> None:
     with connected(tmp_path) as (device, fake):
         (fake.tmp / "file").write_bytes(CONTENT)
