@@ -80,6 +80,11 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long parameters by their argument, because programs have the name of the test in their environment."""
+    return argname if isinstance(val, str | bytes) and len(val) > 200 else None
+
+
 def _needed(item: pytest.Function) -> set[str]:
     """Return the markers of the test's function, of its fixtures, and of functions among its parameters."""
     fixtures = [
