@@ -80,21 +80,7 @@ def run(files: list[Path], reports: Path) -> subprocess.CompletedProcess[str]:
     }
     chosen = " and not ".join(("sanitized", *LEFT_OUT))
     plugins = ("-p", "support.sanitized", "-p", "no:cacheprovider")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-c",
-        ROOT / "pyproject.toml",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        *plugins,
-        "-m",
-        chosen,
-        *files,
-    ]
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-n", "2", *plugins, "-m", chosen, *files]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
