@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from types import FrameType
+from typing import NoReturn
 
 from androstep_analysis.common.errors import InputError, LossWarning
 from androstep_analysis.common.markup import visible
@@ -99,6 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     if isinstance(sys.stdout, io.TextIOWrapper):  # The terminal's encoding may lack characters of a file name.
         sys.stdout.reconfigure(errors="backslashreplace")
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     signals: list[int] = []
     # Polars, which is imported later, calls this handler of SIGINT and ends its queries.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -154,12 +157,27 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments. Words after ``--`` of `bench`, `replay` and `record` are passed to the device unchanged."""
     rest_hint = _REST_HINTS.get(words[0]) if words else None
     end = words.index("--") if rest_hint is not None and "--" in words else len(words)
-    parser, namespace = _parser(words[0] if words else ""), argparse.Namespace(options=list(words[end + 1 :]))
+    parser, _ = parsers(words[0] if words else "")
+    namespace = argparse.Namespace(options=list(words[end + 1 :]))
     arguments, unknown = parser.parse_known_args(words[:end], namespace)
     if unknown:
         hint = "" if rest_hint is None else f"; {rest_hint} after --"
         arguments.wrong_usage(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return arguments
+
+
+def _complete() -> NoReturn:
+    """Print what can follow on the line in the shell's environment (``COMP_LINE``), and exit."""
+    import argcomplete
+    import argcomplete.lexers
+
+    _, _, _, words, _ = argcomplete.lexers.split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
+    name = words[1] if len(words) > 1 else ""
+    parser, command = parsers(name)
+    if command is not None:
+        importlib.import_module("androstep_analysis.commands.completion").add(name, command._actions)
+    argcomplete.autocomplete(parser)
+    raise SystemExit(0)
 
 
 def _end(signals: list[int], number: int, _frame: FrameType | None) -> None:
@@ -191,8 +209,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser(chosen: str) -> argparse.ArgumentParser:
-    """Return the parser of all commands.
+def parsers(chosen: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+    """Return the parser of all commands and the one of the chosen command (None if there is no such command).
 
     Only the chosen command gets its arguments, so that no other module is imported.
     """
@@ -204,11 +222,13 @@ def _parser(chosen: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(
+    named = {
+        name: commands.add_parser(
             name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        if name == chosen:
-            module = importlib.import_module(f"androstep_analysis.commands.{name.replace('-', '_')}")
-            module.add(command)
-    return parser
+        for name, summary in COMMANDS.items()
+    }
+    command = named.get(chosen)
+    if command is not None:
+        importlib.import_module(f"androstep_analysis.commands.{chosen.replace('-', '_')}").add(command)
+    return parser, command

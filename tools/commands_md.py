@@ -35,15 +35,10 @@ def option_row(action: argparse.Action, formatter: argparse.HelpFormatter) -> st
     return f"| {cell(', '.join(words))} | {cell(prose(meaning))} |"
 
 
-def parser_of(name: str) -> argparse.ArgumentParser:
-    """Return the parser of one command."""
-    [commands] = [action for action in cli._parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
-    return commands.choices[name]
-
-
 def section(name: str) -> Iterator[str]:
     """Yield the section of one command."""
-    command = parser_of(name)
+    _, command = cli.parsers(name)
+    assert command is not None
     yield f"## {name}\n\n```text\n{command.format_usage().rstrip()}\n```\n"
     for paragraph in (command.description or "").split("\n\n"):
         as_it_is = paragraph.startswith("example: ") or "\n " in paragraph

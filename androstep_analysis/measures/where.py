@@ -27,7 +27,7 @@ def columns(measure: Measure, tables: Tables, first_ns: int | None) -> dict[str,
 
     They are the words of --by, `time` (since the recording's first event, `first_ns`), `bytes`, and the columns.
     """
-    return {} if measure.applied is Applied.RESULT else _columns(measure.needs[0], tables, first_ns)
+    return {} if measure.applied is Applied.RESULT else of_table(measure.needs[0], tables, first_ns)
 
 
 def pieces(measure: Measure, tables: Tables, first_ns: int | None) -> dict[str, pl.Expr]:
@@ -35,7 +35,7 @@ def pieces(measure: Measure, tables: Tables, first_ns: int | None) -> dict[str, 
     if measure.applied is Applied.RESULT or measure.needs[0] != "requests" or "io" not in tables:
         return {}
     own = columns(measure, tables, first_ns)
-    return {name: what for name, what in _columns("io", tables, first_ns).items() if name not in own}
+    return {name: what for name, what in of_table("io", tables, first_ns).items() if name not in own}
 
 
 def applied(measure: Measure, tables: Tables, stated: Sequence[Condition], first_ns: int | None) -> Tables:
@@ -76,7 +76,8 @@ def span(stated: Iterable[Condition], whole: tuple[int, int] | None) -> tuple[in
     return max(first, first + (begin or 0)), last if end is None else min(last, first + end)
 
 
-def _columns(name: str, tables: Tables, first_ns: int | None) -> dict[str, pl.Expr]:
+def of_table(name: str, tables: Tables, first_ns: int | None) -> dict[str, pl.Expr]:
+    """Return the names that conditions on a table can use, with the expression of each."""
     there = tables[name].collect_schema().names()
     words = {word: pl.col(column) for word, column in DIMENSIONS.get(name, {}).items() if column in there}
     time = order_ns() if set(_TIMES) <= set(there) else pl.col("ts_ns") if "ts_ns" in there else None
