@@ -107,6 +107,7 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
             first, last = (
                 None if read is None else _listing(read, dev, linked.requests, recorded.fs_events) for read in listings
             )
+            listings = [None if read is None else _without_files(read) for read in listings]
             if first is not None and evidence.is_earlier:
                 first = replace(first, is_whole=False)
             names = None if evidence.names is None else _read_names(evidence.names, recorded.clock)
@@ -242,6 +243,11 @@ def _read_listing(path: Path | Records) -> Records:
     if not fiemap.is_listing(records):
         raise InputError(f"{path}: not a listing of files; give one written by extmap or iotrace")
     return records
+
+
+def _without_files(listing: Records) -> Records:
+    """Return a listing without its files, which take the most memory."""
+    return replace(listing, tables={kind: rows for kind, rows in listing.tables.items() if kind == "task"})
 
 
 def _read_names(path: Path | Records, clock: str) -> entries.Entries:

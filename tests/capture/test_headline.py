@@ -235,6 +235,12 @@ def test_unknown_values_name_the_missing_events() -> None:
     assert causes.rows.select("owner", "file", "why").rows() == [(None, None, "write")]
 
 
+def test_flushes_and_discards_lack_neither_process_nor_file() -> None:
+    rows = [{"op": op, "nr_sectors": nr, "queue_ns": 0, "issue_ns": 0} for op, nr in (("flush", 0), ("discard", 8))]
+    told = headline.of(of_rows([row | {"sector": 0, "complete_ns": 5} for row in rows]))
+    assert not {"processes", "files"} & {gap.about for gap in told.gaps}
+
+
 def test_missing_requests_are_stated() -> None:
     of = made.capture()
     of.about["events"] = {"sched_switch": 3}

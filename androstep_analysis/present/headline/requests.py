@@ -83,9 +83,11 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         _grid(found["mix"], found["latency"]),
     ]
     owners = found["processes"].drop_nulls("owner_comm")
+    moves_data = not found["causes"].is_empty()
+    knows_owner, knows_file = (owners["inferred"] < 1).any(), found["files"]["path"].count()
     gaps = [
-        None if (owners["inferred"] < 1).any() else unknown.owners(capture, are_inferred=not owners.is_empty()),
-        None if found["files"]["path"].count() else unknown.files(capture),
+        unknown.owners(capture, are_inferred=not owners.is_empty()) if moves_data and not knows_owner else None,
+        unknown.files(capture) if moves_data and not knows_file else None,
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
     ]
