@@ -19,7 +19,7 @@ import polars as pl
 
 from androstep_analysis.capture import Capture
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.compare.estimates import CACHED, REPEATS, Estimate, Question
+from androstep_analysis.compare.estimates import AMOUNT, CACHED, REPEATS, Estimate, Question
 from androstep_analysis.compare.observed import Observed, observe
 from androstep_analysis.compare.questions import Sides, not_compared, questions
 from androstep_analysis.measures.recording import Recording
@@ -287,7 +287,8 @@ def _only_on_one_side(asked: Question, level: float) -> dict[str, Any]:
     """Return the verdict of an event that did not occur at all on one side.
 
     If it were as frequent on both sides, each block in which it occurred would be on either side by chance, in
-    proportion to their lengths. A single run does not show whether the page cache would hold the data in another.
+    proportion to their lengths. A single run does not show whether the page cache would hold the data in another. Nor
+    does it show whether a small part of the whole, such as a file that the kernel writes back or not, is in every run.
     """
     is_in_second = asked.second.mean.value > 0
     there, other = (asked.second, asked.first) if is_in_second else (asked.first, asked.second)
@@ -298,7 +299,11 @@ def _only_on_one_side(asked: Question, level: float) -> dict[str, Any]:
     elif asked.kind is CACHED:
         return _open(asked, TOO_FEW_RUNS)
     else:
-        is_shown = 2 * (there.seconds / (there.seconds + other.seconds)) ** there.occupied <= level
+        is_frequent = 2 * (there.seconds / (there.seconds + other.seconds)) ** there.occupied <= level
+        spread = AMOUNT.run_spread * math.sqrt(1 / there.recordings + 1 / other.recordings)
+        if is_frequent and asked.share < distributions.deviates(level) * spread:
+            return _open(asked, TOO_FEW_RUNS)
+        is_shown = is_frequent
     if not is_shown:
         return _open(asked, _lacking(asked))
     is_worse = (asked.worse == "higher") == is_in_second

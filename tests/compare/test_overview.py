@@ -161,6 +161,22 @@ def test_what_only_one_side_does_is_shown_if_it_does_it_often() -> None:
     assert "bytes written" not in shown(first, [compare.Recording.of(made.named("burst", burst))])
 
 
+@pytest.mark.parametrize(("every", "is_shown"), [(2, True), (14, False)])
+def test_a_small_part_on_one_side_needs_repeated_recordings(every: int, is_shown: bool) -> None:
+    """Whether the kernel writes back the -shm file of a database, for example, differs between runs of one program."""
+
+    def recording(name: str, other: str) -> compare.Recording:
+        rows = [row for row in workload(1) if row["op"] == "write"]
+        types = ["sqlite_db" if n % every else other for n in range(len(rows))]
+        kinds = [{"block_type": "data", "file_type": kind, "request_id": n} for n, kind in enumerate(types)]
+        io = [row | kind | {"bytes": 4096} for row, kind in zip(rows, kinds, strict=True)]
+        found = compare.Recording.of(made.capture(rows, io))
+        return replace(found, title=name, facts={**found.facts, "capture_id": name})
+
+    found = shown([recording("with", "sqlite_shm")], [recording("without", "sqlite_db")])
+    assert ("to sqlite_shm files" in found) is is_shown
+
+
 def test_reads_on_one_side_need_repeated_recordings() -> None:
     """The page cache may have held the data in one run. Whole runs then differ, however long they are."""
     writes = [[row for row in workload(seed) if row["op"] == "write"] for seed in (1, 2, 3)]
