@@ -90,9 +90,10 @@ def tables(
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     issuers = inferred.issuers(linked.requests, staging.block, processes.Processes(tasks))
     placing = inferred.with_placements(recording.fs_events)
-    inferred_runs = _infer(recording, types if "tracepoint" in sources else None, sizes, tasks)
+    every_size = {**sizes.inferred, **sizes.facts}
+    inferred_runs = _infer(recording, types if "tracepoint" in sources else None, every_size, tasks)
     mapped = _map_requests(recording, mapping, sources, spool)
-    for pieces in _decide_owners(mapped, _owners(recording, sizes, tasks), recording.page_events):
+    for pieces in _decide_owners(mapped, _owners(recording, sizes.facts, tasks), recording.page_events):
         filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
@@ -123,7 +124,9 @@ def _prepare_events(staging: Staging, linked: Requests) -> _Recording:
     return _Recording(linked, prepared, events, page_events, disks, page_bytes)
 
 
-def _classify_devices(recording: _Recording, images: Images, reported: Stated) -> tuple[dict[int, str], dict[int, int]]:
+def _classify_devices(
+    recording: _Recording, images: Images, reported: Stated
+) -> tuple[dict[int, str], blocksize.Sizes]:
     """Return type and block size of the filesystem of each device."""
     devices, fs_type = _devices(recording.linked).drop_nulls(), recording.staging.facts.get("fs_type")
     of_single = {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}

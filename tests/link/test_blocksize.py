@@ -21,7 +21,10 @@ from support.needs import left_to_prove
 import androstep_analysis as androstep
 from androstep_analysis import schema
 from androstep_analysis.link.extents import blocksize
+from androstep_analysis.link.extents.blocksize import Sizes
 from androstep_analysis.link.requests import Requests, rwbs
+
+NONE = Sizes({}, {})
 
 SPAN = 2048
 """Pieces of a file, of which some are written. Six such files fill half of the disk. With a block size twice as large,
@@ -55,24 +58,40 @@ def test_the_size_is_that_by_which_bios_lie_where_events_say(size):
     sectors = size // 512
     events = mapped(*((10 * at - 1, 1000 + 37 * at, 2) for at in range(8)))
     bios = linked(*(((1000 + 37 * at) * sectors, 2 * sectors) for at in range(8)))
-    assert blocksize.by_device({}, bios, events, 4096) == {DEV: size}
+    assert blocksize.by_device({}, bios, events, 4096) == Sizes({DEV: size}, {})
 
 
 def test_how_requests_are_aligned_proves_nothing():
     aligned = linked(*((8 * at, 8) for at in range(100)))
-    assert blocksize.by_device({}, aligned, mapped((0, 5000, 1)), 4096) == {}
-    assert blocksize.by_device({}, aligned, mapped(), 4096) == {}
+    assert blocksize.by_device({}, aligned, mapped((0, 5000, 1)), 4096) == NONE
+    assert blocksize.by_device({}, aligned, mapped(), 4096) == NONE
 
 
-def test_late_or_too_few_bios_prove_nothing():
+def test_late_bios_show_nothing_and_few_bios_prove_nothing():
     late = linked(*((8 * at, 8) for at in range(100)), *((40_000 + 80 * at, 8) for at in range(8)))
     events = mapped(*((0, 5000 + 10 * at, 1) for at in range(8)))
-    assert blocksize.by_device({}, late, events, 4096) == {}
-    assert blocksize.by_device({}, linked((40_000, 8), (40_080, 8)), events, 4096) == {}
+    assert blocksize.by_device({}, late, events, 4096) == NONE
+    few = linked((40_000, 8), (40_080, 8))
+    assert blocksize.by_device({}, few, events, 4096) == Sizes({}, {DEV: 4096})
+
+
+def test_with_an_inferred_size_files_are_inferred(tmp_path):
+    """One direct write, as people paste it: block 777 of an ext4 with 4 KiB holds sector 777 * 8 of the partition."""
+    thread = "db-7 [000] ..... 5.000"
+    lines = [
+        f"{thread}001: ext4_es_lookup_extent_exit: dev 8,1 ino 30 found 1 [0/1) 777 W",
+        f"{thread}002: block_bio_remap: 8,0 WS 8264 + 8 <- (8,1) 6216",
+        f"{thread}003: block_bio_queue: 8,0 WS 8264 + 8 [db]",
+        f"{thread}004: block_rq_issue: 8,0 WS 4096 () 8264 + 8 [db]",
+        "<idle>-0 [000] d.h.. 5.000009: block_rq_complete: 8,0 WS () 8264 + 8 [0]",
+    ]
+    (tmp_path / "trace.txt").write_text("\n".join(lines))
+    io = androstep.open(tmp_path / "trace.txt").io.collect()
+    assert io.select("ino", "file_offset_bytes", "map_source").rows() == [(30, 0, "inferred")]
 
 
 def test_a_reported_size_needs_no_proof():
-    assert blocksize.by_device({DEV: 1024}, linked((8, 8)), mapped((0, 1, 1)), 4096) == {DEV: 1024}
+    assert blocksize.by_device({DEV: 1024}, linked((8, 8)), mapped((0, 1, 1)), 4096) == Sizes({DEV: 1024}, {})
 
 
 @pytest.mark.parametrize(

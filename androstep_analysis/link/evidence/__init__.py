@@ -29,6 +29,7 @@ from androstep_analysis.link.evidence import (
 from androstep_analysis.link.evidence.inodes import FILE
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import bio_pages, direct_io, operations, timeline
+from androstep_analysis.link.extents.blocksize import Sizes
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def evidence(
     staging: Staging,
     all_events: pl.LazyFrame,
     requests: pl.LazyFrame,
-    block_bytes: Mapping[int, int],
+    block_bytes: Sizes,
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
     fs_types: Mapping[int, str] | None = None,
@@ -55,7 +56,8 @@ def evidence(
 
     `staging` has no repetitions of events (`tracepoints.without_repetitions`), `all_events` has them. Only `sources`
     are used; the times of commits count as evidence of the journal. `block_bytes`, `mounts` (for names) and `fs_types`
-    have what is known of each device. `page_bytes` is the size of a page (None: unknown).
+    have what is known of each device. Mappings with an inferred block size are inferred. `page_bytes` is the size of a
+    page (None: unknown).
 
     If the recording has no offset between CLOCK_REALTIME and its clock, the offset comes from files whose creation
     both the trace and the image after have. Without any, the times of inodes cannot be compared with those of the
@@ -72,7 +74,10 @@ def evidence(
     numbers = _numbers(snapshots, lifetimes, used, offset_error_ns)
     located = {role: images.located(role, one, numbers.of_role(role)) for role, one in snapshots.by_role.items()}
     lifetimes = _with_types(lifetimes, located)
-    statements = tracepoints.statements(used.fs_events, lifetimes, block_bytes, used.recorded or ())
+    all_sizes = {**block_bytes.inferred, **block_bytes.facts}
+    statements = tracepoints.statements(used.fs_events, lifetimes, all_sizes, used.recorded or ())
+    is_placed = ~pl.col("dev").is_in(list(block_bytes.inferred))
+    statements = statements.with_columns(doubt_ns=pl.when(is_placed).then("doubt_ns").otherwise("valid_from_ns"))
     traced = _without_placed_metadata(tracepoints.extents(statements), snapshots)
     queued = used.block.filter(pl.col("action") == "queue").select("ts_ns", "tid")
     pages = bio_pages.extents(
@@ -84,7 +89,7 @@ def evidence(
     extents = [
         *_of_changes(traced, located, lifetimes, requests, used, complete),
         timeline.succeeding(tracepoints.likely(statements)),
-        operations.extents(statements, used.fs_events, used.block, used.lost),
+        operations.extents(statements.filter(is_placed), used.fs_events, used.block, used.lost),
         unnumbered.typed_by_location(bios, snapshots.placed_filesystems),
         unnumbered.confirmed(bios, snapshots.after, files),
     ]

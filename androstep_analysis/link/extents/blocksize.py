@@ -1,4 +1,4 @@
-"""Find the block size of a filesystem, in which its events count: reported, or proven by its requests.
+"""Find the block size of a filesystem, in which its events count: reported, or proven or inferred from its requests.
 
 An event that states the device block of a file block is soon followed by a bio for it. The sectors of the block depend
 on the block size. The size for which the bios agree is proven. The alignment of bios proves nothing: direct I/O on
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,28 +43,36 @@ _MAX_STATEMENTS, _MAX_BIOS = 1 << 16, 1 << 18
 """Numbers of statements and bios of a filesystem that are compared, the first ones."""
 
 
-def by_device(
-    reported: Mapping[int, int], linked: Requests, fs_events: pl.LazyFrame, page_bytes: int | None
-) -> dict[int, int]:
-    """Return the block size in bytes by device: as `reported`, else as proven. Others are missing.
+class Sizes(NamedTuple):
+    """The block size in bytes by device. No device is in both."""
+
+    facts: dict[int, int]
+    inferred: dict[int, int]
+
+
+def by_device(reported: Mapping[int, int], linked: Requests, fs_events: pl.LazyFrame, page_bytes: int | None) -> Sizes:
+    """Return the block sizes: as `reported`, else as proven or inferred. Other devices are missing.
 
     `fs_events` is the table with each event on the device of its filesystem, `page_bytes` the size of a page, if known.
     """
     stating = fs_events.filter((_states_location() | _repeats_location()) & ~pl.col("dev").is_in(list(reported)))
     open_devices = stating.select(pl.col("dev").drop_nulls().unique()).collect(engine="streaming")["dev"]
-    proven = {}
+    sizes = Sizes(dict(reported), {})
     if len(open_devices):
         bios = _bios(linked, open_devices)
         for dev in open_devices:
             of_device = fs_events.filter(pl.col("dev") == dev)
-            size = _proven(confirming(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes))
-            if size is not None:
-                proven[int(dev)] = size
-    return proven | dict(reported)
+            bios_by_kind = confirming(of_device, bios.filter(pl.col("part_dev") == dev), page_bytes)
+            for of_certainty, least in ((sizes.facts, _MIN_BIOS), (sizes.inferred, 1)):
+                size = _shown(bios_by_kind, least)
+                if size is not None:
+                    of_certainty[int(dev)] = size
+                    break
+    return sizes
 
 
-def _proven(bios: list[dict[int, Bools]]) -> int | None:
-    """Return the size that some of the kinds of events prove (`confirming`), if it is one alone."""
+def _shown(bios: list[dict[int, Bools]], least: int) -> int | None:
+    """Return the size that at least `least` bios show for some kinds of events (`confirming`), if it is one alone."""
     found = set()
     for some in itertools.product([False, True], repeat=len(bios)):
         of_kinds = list(itertools.compress(bios, some))
@@ -71,7 +80,7 @@ def _proven(bios: list[dict[int, Bools]]) -> int | None:
             continue
         counts = {size: int(np.any([kind[size] for kind in of_kinds], axis=0).sum()) for size in SIZES}
         best, *others = sorted(counts, key=lambda size: -counts[size])
-        if counts[best] >= max(_MIN_BIOS, _MIN_RATIO * counts[others[0]]):
+        if counts[best] >= max(least, _MIN_RATIO * counts[others[0]]):
             found.add(best)
     return found.pop() if len(found) == 1 else None
 
