@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_VOID = ("meta", "img")
+_VOID = ("meta", "img", "wbr")
 """Elements without content and end tag; only those used here."""
 
 _RAW = ("script", "style")

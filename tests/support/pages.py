@@ -41,7 +41,7 @@ TAGS = {"html", "head", "meta", "title", "style", "body", "nav", "header", "main
         "script",
         "code",
     ),
-    *("script", "table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption", "svg", "rect"),
+    *("script", "table", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption", "svg", "rect", "wbr"),
 }
 
 ATTRIBUTES = {"class", "id", "scope", "src", "alt", "lang", "charset", "name", "content", "http-equiv", "href"} | {
@@ -64,7 +64,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "wbr"):
             self.open.append(tag)
         if tag == "tr":
             self.rows.append([])

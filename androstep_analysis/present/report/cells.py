@@ -79,8 +79,14 @@ def _kind(column: Column) -> dict[str, str]:
 def _cell(index: int, text: str | None, column: Column) -> Element:
     kind = _kind(column)
     empty = "–" if kind else el("i", "unknown")
-    inside = empty if text is None else text
-    return el("td", inside, **kind) if index else el("th", inside, scope="row", **kind)
+    inside = [empty] if text is None else _breakable(text)
+    return el("td", *inside, **kind) if index else el("th", *inside, scope="row", **kind)
+
+
+def _breakable(text: str) -> list[Element | str]:
+    """Return the text so that a path may continue on the next line after any slash (page.js has the same)."""
+    first, *rest = text.split("/")
+    return [first, *(part for name in rest for part in ("/", el("wbr"), name))]
 
 
 count, size, duration, per_cent = quantities.count, quantities.size, quantities.duration, quantities.per_cent

@@ -20,6 +20,10 @@ function drawn(tag, attributes, text) {
   return element;
 }
 
+function breakable(text) { // a path may continue on the next line after any slash, as in cells.py
+  return text.split(/(?<=\/)/).flatMap((part, place) => (place ? [make("wbr"), part] : [part]));
+}
+
 // -- tables ---------------------------------------------------------------------------------------------------------
 
 function activate(sheet) {
@@ -73,7 +77,7 @@ function activate(sheet) {
         if (isNumber(number)) cell.className = "number";
         const text = column.texts[row];
         if (text === null && !isNumber(number)) cell.append(make("i", {}, "unknown"));
-        else cell.textContent = text === null ? "–" : text;
+        else cell.append(...(text === null ? ["–"] : breakable(text)));
         return cell;
       });
       return make("tr", {}, ...cells);
