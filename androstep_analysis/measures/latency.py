@@ -125,26 +125,38 @@ def _drawn(spans: pl.LazyFrame, columns: int) -> pl.DataFrame:
     Values between the first and the last of a column count with the last one. Because of that, batches can be thinned
     out one after another.
     """
-    line, here, value, count = ["step", "op"], ["step", "op", "column"], pl.col("latency_ns"), pl.col("n")
-    position, least, greatest = (pl.col(name).clip(lower_bound=1).log() for name in ("latency_ns", "least", "greatest"))
-    edges = spans.group_by(line).agg(least=pl.col("span").min(), greatest=pl.col("span").max()).collect()
-    is_long = (pl.len().over(line) > 2 * columns) | (pl.col("is_long") > 0).any().over(line)
-    is_last = pl.col("column") != pl.col("column").shift(-1, fill_value=-1).over(line)
-    others = count.sum().over(here) - count.first().over(here)
-    rows = spans.head(0).select(*line, latency_ns="span", n=pl.lit(0, pl.Int64), is_long=pl.lit(0, pl.Int64)).collect()
-    for batch in batches(spans):
-        counts = batch.group_by(*line, latency_ns="span").agg(n=pl.len().cast(pl.Int64), is_long=pl.lit(0, pl.Int64))
-        rows = summed([rows, counts], [*line, "latency_ns"]).sort(*line, value)
-        numbered = rows.join(edges, on=line, nulls_equal=True, maintain_order="left").with_columns(
-            column=thinned.column(position, least, greatest, columns), is_long=is_long.cast(pl.Int64)
-        )
-        folded = pl.when(is_last & (pl.len().over(here) > 1)).then(others).otherwise(count)
-        rows = (
-            numbered.with_columns(n=pl.when(pl.col("is_long") > 0).then(folded).otherwise(count))
-            .filter((pl.col("is_long") == 0) | thinned.is_edge("column", line))
-            .select(rows.columns)
-        )
-    return rows
+    line, span, value = ["step", "op"], pl.col("span"), pl.col("latency_ns")
+    edges = spans.group_by(line).agg(least=_position(span.min()), greatest=_position(span.max())).collect()
+    lines = edges.with_columns(line=pl.int_range(pl.len(), dtype=pl.Int64))
+    # One number for line and column: grouping by it is twice as fast as by both.
+    at = pl.col("line") * columns + thinned.column(_position(span), pl.col("least"), pl.col("greatest"), columns)
+    rows = spans.join(lines.lazy(), on=line, nulls_equal=True).select(at=at, latency_ns=span, n=pl.lit(1, pl.Int64))
+    number, long = pl.col("at") // columns, set[int]()
+    every = drawn = rows.head(0).collect()  # all values of short lines, and those of long lines that are drawn
+    for batch in batches(rows):
+        every = summed([every, batch.filter(~number.is_in(long))], ["at", "latency_ns"])
+        drawn = pl.concat([drawn, batch.filter(number.is_in(long))])
+        grown = every.group_by(number).len().filter(pl.col("len") > 2 * columns)["at"].to_list()
+        drawn = _edges(pl.concat([drawn, every.filter(number.is_in(grown))]))
+        every = every.filter(~number.is_in(grown))
+        long.update(grown)
+    found = pl.concat([every, drawn]).with_columns(line=number).join(lines, on="line")
+    return found.select(*line, "latency_ns", "n").sort(*line, value)
+
+
+def _position(span: pl.Expr) -> pl.Expr:
+    """Return the position of a latency on a logarithmic axis."""
+    return span.clip(lower_bound=1).log()
+
+
+def _edges(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the least and the greatest value of each column. All values but the least count with the greatest."""
+    value, count = pl.col("latency_ns"), pl.col("n")
+    columns = rows.group_by("at").agg(least=value.min(), greatest=value.max(), n=count.sum())
+    least = rows.join(columns, left_on=["at", "latency_ns"], right_on=["at", "least"], how="semi")
+    least = least.group_by("at").agg(value.first(), count.sum())
+    others = columns.join(least, on="at").filter(pl.col("greatest") > pl.col("least"))
+    return pl.concat([least, others.select("at", latency_ns="greatest", n=count - pl.col("n_right"))])
 
 
 def _spans(rows: pl.LazyFrame, by: Sequence[str] = ()) -> pl.LazyFrame:
