@@ -127,7 +127,8 @@ def largest(
     reads = min(max(reads, most - written.height), read.height)
     rows = pl.concat([written.head(most - reads), read.head(reads)]).with_row_index("row")
     begin = pl.coalesce("issue_ns", "queue_ns")
-    ends = pieces.join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
+    is_candidate = pl.col("path").is_in(rows["path"].drop_nulls().implode()).fill_null(True)
+    ends = pieces.filter(is_candidate).join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
     ends = ends.select("row", "request_id", span=pl.col("complete_ns") - begin).drop_nulls("span")
     spans = ends.unique(["row", "request_id"]).collect()
     of_rows = spans.group_by("row").agg(n=pl.len().cast(pl.Int64), least=pl.col("span").min())
@@ -156,12 +157,13 @@ def with_cause(
         The rows of table `io` that are `counted` and carry data, with two columns more. owner (String) is the package
         of the owner if it is known, else its process; null: unknown. cause is an Enum of `CAUSES`.
     """
-    flags = ("readahead", "meta", "swap", "submit_tid", "part_dev")
-    pieces = counted(tables["io"]).filter(pl.col("bytes") > 0)
-    pieces = pieces.join(
-        lazy(tables["requests"]).select("request_id", *flags), on="request_id", how="left", maintain_order="left"
-    )
-    faults = _faults(pieces, lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",)), recorded, lost)
+    flags = ("readahead", "meta", "swap")
+    pieces, requests = counted(tables["io"]).filter(pl.col("bytes") > 0), lazy(tables["requests"])
+    fs_events = lazy(tables.get("fs_events", schema.empty("fs_events")), ("fs_events",))
+    faults = _faults(pieces, requests, fs_events, recorded, lost)
+    # The join keeps these rows in memory. Most requests have none of the flags.
+    flagged = requests.filter(pl.any_horizontal(flags)).select("request_id", *flags)
+    pieces = pieces.join(flagged, on="request_id", how="left", maintain_order="left")
     if faults is None:
         pieces = pieces.with_columns(is_fault=pl.lit(False))
     else:
@@ -200,7 +202,11 @@ def _cause() -> pl.Expr:
 
 
 def _faults(
-    pieces: pl.LazyFrame, fs_events: pl.LazyFrame, recorded: Collection[str] | None, lost: Losses | None
+    pieces: pl.LazyFrame,
+    requests: pl.LazyFrame,
+    fs_events: pl.LazyFrame,
+    recorded: Collection[str] | None,
+    lost: Losses | None,
 ) -> pl.DataFrame | None:
     """Return the pieces (request_id, piece) that a page fault read, or None if the recording lacks the events.
 
@@ -215,8 +221,10 @@ def _faults(
     lookup_times = lookups.select(
         "tid", "dev", "ino", asked_ns="ts_ns", is_fault=pl.col("event").cast(pl.String) == tracepoints.FAULTED
     )
-    data = pieces.filter(pl.col("op") == "read", pl.col("block_type") == "data").drop_nulls(["submit_tid", "queue_ns"])
-    of_thread = data.select("request_id", "piece", "queue_ns", "part_dev", "submit_tid", of_ino="ino").collect()
+    data = pieces.filter(pl.col("op") == "read", pl.col("block_type") == "data").drop_nulls("queue_ns")
+    data = data.select("request_id", "piece", "queue_ns", of_ino="ino")
+    threads = requests.select("request_id", "part_dev", "submit_tid").drop_nulls("submit_tid")
+    of_thread = data.join(threads, on="request_id").collect()
     last_lookups = of_thread.sort("queue_ns").join_asof(
         lookup_times.drop_nulls("tid").sort("asked_ns").collect(),
         left_on="queue_ns", right_on="asked_ns", by_left="submit_tid", by_right="tid", check_sortedness=False,
