@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from tqdm.auto import tqdm
 
 from androstep_analysis import fs, link
 from androstep_analysis.capture.window import of as window_of
@@ -85,6 +84,8 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
     description are of its window, if it has one. Tables that may be large are written through `spool`. Raises
     `InputError` if an image or a listing cannot be read, or belongs to a device without requests in the trace.
     """
+    from tqdm.auto import tqdm  # imports asyncio
+
     with tqdm(total=3, desc="deriving tables", disable=None, delay=2, leave=False) as bar:
         devices = [_device(row) for row in evidence.devices]
         untraced = frozenset(units.parse_dev(row["dev"]) for row in evidence.devices if row.get("traced") is False)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tqdm.auto import tqdm
-
 from androstep_analysis.common import files, schema, units
 from androstep_analysis.common.errors import InputError
 
@@ -369,6 +367,8 @@ def verify(source: Source, directory: Path) -> Path:
 
 def sha256(path: Path, copy_to: Path | None = None) -> str:
     """Return the SHA-256 of a file in hex; with `copy_to`, also copy the file there (it must not exist yet)."""
+    from tqdm.auto import tqdm  # imports asyncio
+
     digest = hashlib.sha256()
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))

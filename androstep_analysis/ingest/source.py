@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tqdm.auto import tqdm
-
 from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import compression
 
@@ -140,6 +138,8 @@ class Source:
     @contextlib.contextmanager
     def progress(self, doing: str) -> Iterator[None]:
         """Show a progress bar on a terminal if reading takes long."""
+        from tqdm.auto import tqdm  # imports asyncio
+
         bar = tqdm(total=self.size, desc=doing, unit="B", unit_scale=True, disable=None, delay=2, leave=False)
 
         def advance(done: int) -> None:

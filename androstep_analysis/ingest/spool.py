@@ -32,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from androstep_analysis.common import schema
@@ -98,9 +97,9 @@ class Spool:
             self._table(name).append(table)
 
     def _without_oversized(self, table: pa.Table) -> pa.Table:
-        if (pc.max(table["nr_sectors"]).as_py() or 0) <= MOST_SECTORS:
+        lengths = pl.Series("nr_sectors", table["nr_sectors"], pl.Int64)
+        if not (lengths > MOST_SECTORS).any():
             return table
-        lengths = pl.Series("nr_sectors", table["nr_sectors"])
         is_oversized = (lengths > MOST_SECTORS).fill_null(False)
         self.nr_oversized += int(is_oversized.sum())
         index = table.column_names.index("nr_sectors")
@@ -477,7 +476,7 @@ def _reordered(rows: pa.Table, order: npt.NDArray[np.int64]) -> pa.Table:
         if values.null_count == len(values):
             columns.append(values.slice(0, len(order)))
         else:
-            columns.append(pc.take(values, numbers, boundscheck=False))
+            columns.append(values.take(numbers))
     return pa.table(columns, schema=rows.schema)
 
 
@@ -485,7 +484,7 @@ def _times(rows: pa.Table) -> npt.NDArray[np.int64]:
     """Return the sort keys of the rows."""
     column: Any = rows.columns[0]
     untimed = _array(np.array([_UNTIMED]))[0]
-    chunks = [pc.fill_null(chunk, untimed) if chunk.null_count else chunk for chunk in column.chunks]
+    chunks = [chunk.fill_null(untimed) if chunk.null_count else chunk for chunk in column.chunks]
     return np.concatenate([np.empty(0, np.int64), *map(_numbers, chunks)])
 
 
@@ -571,8 +570,8 @@ def _text(array: Any) -> Any:
         return array.cast(pa.string()).dictionary_encode()
     texts, numbers = array.dictionary.cast(pa.string()), array.indices.cast(pa.int32())
     if len(texts) > len(numbers):
-        used = numbers.drop_null().unique()
-        numbers, texts = pc.index_in(numbers, value_set=used), texts.take(used)
+        used = numbers.dictionary_encode()
+        numbers, texts = used.indices, texts.take(used.dictionary)
     return pa.DictionaryArray.from_arrays(numbers, texts)
 
 
