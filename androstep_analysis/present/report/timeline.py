@@ -125,13 +125,11 @@ def _named(
     pieces: pl.LazyFrame, keys: list[str], rows: pl.DataFrame, names: dict[str, int]
 ) -> dict[str, list[int | None]]:
     """Return the file and the process with the most bytes of each row, as indices into `names`; None if unknown."""
-    columns = list(_NAMED.values())
-    named = pieces.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
-    sums = of_requests(named, [*keys, *columns], bytes=pl.col("bytes").sum())
+    size = pl.col("bytes")
     found: dict[str, list[int | None]] = {}
     for name, column in _NAMED.items():
-        of_name = sums.drop_nulls(column).group_by([*keys, column]).agg(pl.col("bytes").sum())
-        most = of_name.sort("bytes", column, descending=[True, False]).unique(keys, keep="first", maintain_order=True)
+        sums = pieces.drop_nulls(column).group_by(*keys, column).agg(size.sum()).collect(engine="streaming")
+        most = sums.filter(size == size.max().over(keys)).group_by(keys).agg(pl.col(column).min())
         of_rows = rows.select(keys).join(most, on=keys, how="left", maintain_order="left")[column]
         found[name] = [None if one is None else names.setdefault(one, len(names)) for one in of_rows]
     return found
