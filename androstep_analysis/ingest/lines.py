@@ -82,7 +82,7 @@ class Totals(ctypes.Structure):
         ("realtime_offset_ns", ctypes.c_int64),
         ("setbacks", ctypes.c_uint64),
         ("setback_ns", (ctypes.c_int64 * 2) * MAX_SETBACKS),
-        ("refused", Refused * 6),
+        ("refused", Refused * 7),
     )
 
     @property
@@ -96,7 +96,7 @@ class Totals(ctypes.Structure):
         return tuple((before, after) for before, after in self.setback_ns[: min(self.setbacks, MAX_SETBACKS)])
 
 
-LINES, BLOCK, FS, COMMANDS, CALLS, IMPORTANCE = range(6)
+LINES, BLOCK, FS, COMMANDS, CALLS, IMPORTANCE, COUNTERS = range(7)
 """Indices in `Totals.refused`: unknown lines, and events with an unknown layout by the table that they belong to."""
 
 
@@ -105,7 +105,7 @@ def library() -> ctypes.CDLL:
     """Return the compiled library with the functions that all readers of lines share."""
     reader, table = ctypes.c_void_p, ctypes.c_void_p
     return native.declared(
-        ("text_tables", None, (reader, table, table, table, table, table, table)),
+        ("text_tables", None, (reader, *[table] * 7)),
         ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
         ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
         ("text_threads", ctypes.c_bool, (reader,)),
@@ -202,7 +202,8 @@ class Reader:
             if table.rows > limit:
                 self._spool.append(name, table.arrow())
                 # Tools print a few lines of each CPU in turn, so that later lines are seldom older than all of these.
-                self._spool.settle(name, int(table.column("ts_ns").min()))
+                if name != "samples":  # to which procmon may append earlier rows
+                    self._spool.settle(name, int(table.column("ts_ns").min()))
                 self._tables[name] = native.Table(name, _LAST_ROWS if is_end else _ROWS)
         if self._calls is not None and self._call_events is not None and self._call_events.rows:
             self._calls.take(self._call_events)
@@ -217,7 +218,7 @@ class Reader:
 
     def _set_tables(self) -> None:
         tables = [self._tables.get(name) for name in ("block_events", "fs_events", "commands")]
-        tables += [self._threads, self._call_events, self._tables.get("importance")]
+        tables += [self._threads, self._call_events, self._tables.get("importance"), self._tables.get("samples")]
         library().text_tables(self._handle, *(None if table is None else table.pointer for table in tables))
 
 

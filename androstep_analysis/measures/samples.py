@@ -495,6 +495,8 @@ def _tidy(table: pl.DataFrame, metrics: dict[str, tuple[str, str]], dimensions: 
 def _means_and_rises(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     """Return the mean over time and the growth per second of every counter that does not belong to a process.
 
+    F2FS's counters of a period (`f2fs_iostat`, `f2fs_iostat_latency`) have no growth.
+
     The mean of the readings would be wrong, since readings that equal their neighbours were dropped (definitions.toml,
     samples).
     """
@@ -515,7 +517,8 @@ def _means_and_rises(tables: Tables, by: tuple[str, ...]) -> pl.DataFrame:
     )
     long = rows.unpivot(["mean", "rise"], index=[*by, *of, "n"], variable_name="metric", value_name="value")
     is_rise = pl.col("metric") == "rise"
-    return long.filter(pl.col("value").is_finite()).with_columns(
+    of_period = pl.col("counter").str.starts_with("f2fs_iostat")
+    return long.filter(pl.col("value").is_finite(), ~(is_rise & of_period)).with_columns(
         unit=pl.when(is_rise).then(pl.col("unit") + "/s").otherwise("unit")
     )
 

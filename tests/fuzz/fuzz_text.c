@@ -13,7 +13,7 @@ API size_t text_read(struct reader *reader, const uint8_t *data, size_t size);
 API size_t text_torn(struct reader *reader, uint8_t *first);
 API bool text_threads(struct reader *reader);
 API void text_tables(struct reader *reader, struct table *block, struct table *fs, struct table *commands,
-                     struct table *threads, struct table *calls, struct table *importance);
+                     struct table *threads, struct table *calls, struct table *importance, struct table *samples);
 API struct ftrace_text *ftrace_text_new(struct strings *names, bool has_fences);
 API void ftrace_text_free(struct ftrace_text *trace);
 API void ftrace_text_end(struct ftrace_text *trace);
@@ -33,7 +33,7 @@ API void pairs_output(struct pairs *pairs, struct table *calls);
 API size_t pairs_take(struct pairs *pairs, size_t row);
 API bool pairs_finish(struct pairs *pairs);
 
-enum { BLOCK, FS, COMMANDS, IMPORTANCE, THREADS, EVENTS, CALLS, NR_KNOWLEDGE = 4 };
+enum { BLOCK, FS, COMMANDS, IMPORTANCE, SAMPLES, THREADS, EVENTS, CALLS, NR_KNOWLEDGE = 4 };
 
 static void take_calls(struct pairs *pairs)
 {
@@ -64,7 +64,7 @@ static void hand_on(struct reader *reader, struct pairs *pairs, bool only_full)
     if (pairs)
         take_calls(pairs);
     text_tables(reader, tables[BLOCK], tables[FS], tables[COMMANDS], pairs ? tables[THREADS] : NULL,
-                pairs ? tables[EVENTS] : NULL, tables[IMPORTANCE]);
+                pairs ? tables[EVENTS] : NULL, tables[IMPORTANCE], tables[SAMPLES]);
 }
 
 static void read_lines(struct reader *reader, struct input *input, struct pairs *pairs)

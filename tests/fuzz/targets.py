@@ -32,6 +32,9 @@ from androstep_analysis.replay.words import FLAGS
 ROWS = 32
 """Capacity of a table, so small that it is often full."""
 
+MOST_ROWS_OF_LINE = 64
+"""The counters of an event in text: at most one for each step of a form (native/decode/text/forms.h, MAX_STEPS)."""
+
 _DEMO = Path(__file__).resolve().parents[2] / "datasets" / "demo" / "raw" / "trace.dat.zst"
 _MAX_TABLES, _MAX_SETUPS, _MAX_EXTRA, _MAX_ARGUMENTS = 8, 8, 8, 7
 
@@ -130,8 +133,8 @@ def _as_number(argument: Any, references: list[object]) -> int:
 
 
 def _ftrace_text(prepared: Preparation) -> None:
-    for name in ("block_events", "fs_events", "commands", "importance", "tasks", pairs.TABLE, "syscalls"):
-        prepared.table(name)
+    _lines(prepared)
+    prepared.table("syscalls")
     prepared.record_setup(ftrace_text, lambda: ftrace_text._Trace(has_fences=False))
     for machine in (("x86_64", 8), ("aarch64", 8), ("arm", 4), (None, 8)):
         knowledge = pairs._Knowledge(pairs.Machine(*machine), {8 << 20: "/data"})
@@ -140,8 +143,8 @@ def _ftrace_text(prepared: Preparation) -> None:
 
 
 def _lines(prepared: Preparation) -> None:
-    for name in ("block_events", "fs_events", "commands", "importance", "tasks", pairs.TABLE):
-        prepared.table(name)
+    for name in ("block_events", "fs_events", "commands", "importance", "samples", "tasks", pairs.TABLE):
+        prepared.table(name, MOST_ROWS_OF_LINE)
 
 
 def _blkparse_text(prepared: Preparation) -> None:

@@ -24,7 +24,7 @@ from androstep_analysis import native
 from androstep_analysis.common import losses
 from androstep_analysis.common.errors import EVER, Loss, Span
 from androstep_analysis.ingest import clock, threads
-from androstep_analysis.ingest.ftrace import block, commands, event_format, fs_events, importance
+from androstep_analysis.ingest.ftrace import block, commands, counters, event_format, fs_events, importance
 from androstep_analysis.ingest.ftrace import calls as ftrace_calls
 from androstep_analysis.ingest.ftrace import programs as ftrace_programs
 from androstep_analysis.ingest.ftrace.event_format import Event
@@ -181,6 +181,7 @@ def _wanted(events: Mapping[int, Event]) -> dict[int, Rows]:
     wanted: dict[int, Rows] = {}
     for number, event in events.items():
         rows = [(table.TABLE, steps) for table in _TABLES if (steps := table.steps(event))][:1]
+        rows += counters.rows(event)
         if has_calls and of_calls[number]:
             rows.append((ftrace_calls.TABLE, of_calls[number]))
         if rows:
@@ -519,7 +520,8 @@ def _make_tables(
             elif table.rows:
                 last = int(table.column("ts_ns")[-1])
                 spool.append(name, table.arrow())
-                spool.settle(name, last)  # records come in order of time
+                if name != counters.TABLE:  # to which procmon may append earlier rows
+                    spool.settle(name, last)  # records come in order of time
                 table.clear()
         if any(table.strings.nr_bytes > _LARGEST_STRINGS for table in tables.values()):
             bind()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 
 from androstep_analysis.common import schema
 
@@ -56,10 +57,28 @@ class Step(ctypes.Structure):
 def compiled(form: str, table: str) -> ctypes.Array[Step]:
     """Return the steps of `form` for columns of `table`. Raise `ValueError` for an unknown placeholder."""
     columns = [column.name for column in schema.table(table).columns]
+    return _steps(form, lambda place: _placeholder(place, columns))
+
+
+def of_counters(form: str, event: str, unit: Callable[[str, str], str]) -> ctypes.Array[Step]:
+    """Return the steps of `form`, whose columns are `dev` and the counters of an event.
+
+    The step of a counter has its name in table `samples`, a space and its unit as the literal.
+    """
+
+    def step(place: str) -> Step:
+        if place in _PLACES or place == "dev:device":
+            return _placeholder(place, ["dev"])
+        return _step("number", 0, 10, literal=f"{event}.{place} {unit(event, place)}".encode())
+
+    return _steps(form, step)
+
+
+def _steps(form: str, placeholder: Callable[[str], Step]) -> ctypes.Array[Step]:
     steps = []
     for number, part in enumerate(_PLACE.split(form)):
         if number % 2:
-            steps.append(_placeholder(part, columns))
+            steps.append(placeholder(part))
         elif part:
             steps.append(_step("literal", literal=part.encode()))
     return (Step * len(steps))(*steps)

@@ -173,7 +173,7 @@ class _CTarget(ctypes.Structure):
     )
 
 
-_NR_TARGETS = 5
+_NR_TARGETS = 6
 _NO_COLUMN = 255
 
 
@@ -190,7 +190,7 @@ class CCode(ctypes.Structure):
 
 
 Rows = Sequence[tuple[str, Sequence[Do]]]
-"""The rows to build from an event, at most two: the table and the steps of each."""
+"""The rows to build from an event: the table and the steps of each."""
 
 
 class Code:

@@ -35,7 +35,7 @@ from androstep_analysis.common import schema
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import clock, lines, tasks
 from androstep_analysis.ingest.block import blkparse
-from androstep_analysis.ingest.ftrace import commands_text, forms, fs_events_text, importance
+from androstep_analysis.ingest.ftrace import commands_text, counters, forms, fs_events_text, importance
 from androstep_analysis.ingest.ftrace.commands import SCSI_STEPS
 from androstep_analysis.ingest.ftrace.fs_events import OTHER_NAMES
 from androstep_analysis.ingest.source import HEAD_BYTES, Source
@@ -76,7 +76,7 @@ to bios on devices without requests (device-mapper).
 _ENDS_IN_ERROR = {"block_bio_complete", "block_rq_complete", "block_rq_requeue", "block_rq_error", "block_rq_abort"}
 _HAS_RESULT = _ENDS_IN_ERROR - {"block_rq_requeue"}
 _NAMES_NO_DEVICE = {"block_plug", "block_unplug"}
-_BLOCK, _FS, _COMMAND, _SCSI, _IMPORTANCE = range(1, 6)
+_BLOCK, _FS, _COMMAND, _SCSI, _IMPORTANCE, _COUNTERS = range(1, 7)
 """``enum sort`` of native/decode/text/ftrace.c."""
 
 _LONG_BYTES = 8
@@ -145,7 +145,12 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
     # Text does not state the machine.
     calls = Pairs(spool, Machine(None, _LONG_BYTES))
     reader = lines.Reader(
-        trace.handle, spool, ("block_events", "fs_events", "commands", importance.TABLE), trace.names, True, calls
+        trace.handle,
+        spool,
+        ("block_events", "fs_events", "commands", importance.TABLE, counters.TABLE),
+        trace.names,
+        True,
+        calls,
     )
     truncated = reader.read(itertools.chain((first,), whole), lambda: _library().ftrace_text_end(trace.handle))
     totals = reader.totals
@@ -170,6 +175,7 @@ def parse(pieces: Iterable[bytes], spool: Spool, format_name: str) -> Staging:
             *totals.refused[lines.COMMANDS].losses("commands of a known form"),
             *totals.refused[lines.CALLS].losses("system calls of a known form"),
             *totals.refused[lines.IMPORTANCE].losses("oom_score_adj of a known form"),
+            *totals.refused[lines.COUNTERS].losses("counters of a known form"),
             *calls.finish(),
         ),
         flags=FLAGS,
@@ -186,7 +192,7 @@ class _Trace:
         if not self.handle:
             raise MemoryError
         weakref.finalize(self, library.ftrace_text_free, self.handle)
-        self._forms = []  # the C structure points to these
+        self._forms: list[list[ctypes.Array[forms.Step]]] = []  # the C structure points to these
         actions = schema.table("block_events").column("action").values
         for letters, action in blkparse.ACTIONS.items():
             library.ftrace_text_action(self.handle, letters.encode(), len(letters), actions.index(action))
@@ -203,11 +209,17 @@ class _Trace:
         ):
             codes = schema.table(table).column("event").values
             forms_of = {name: [forms.compiled(form, table) for form in fields[name]] for name in fields}
-            self._forms += [forms_of]
             for name, event in {**{name: name for name in fields}, **others}.items():
-                number = self._add(name, sort, codes.index(event), 0)
-                for steps in forms_of[event]:
-                    library.ftrace_text_form(self.handle, number, steps, len(steps))
+                self._add_forms(self._add(name, sort, codes.index(event), 0), forms_of[event])
+        for name, of_event in counters.FIELDS.items():
+            compiled = [forms.of_counters(form, name, counters.unit) for form in of_event]
+            self._add_forms(self._add(name, _COUNTERS, 0, 0), compiled)
+
+    def _add_forms(self, number: int, compiled: list[ctypes.Array[forms.Step]]) -> None:
+        self._forms += [compiled]
+        for steps in compiled:
+            if not _library().ftrace_text_form(self.handle, number, steps, len(steps)):
+                raise ValueError("native/decode/text/ftrace.c has no room for a form")
 
     def _add(self, name: str, sort: int, code: int, flags: int) -> int:
         text_ = name.encode()

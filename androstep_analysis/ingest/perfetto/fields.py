@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from androstep_analysis.ingest.ftrace import counters as f2fs_counters
 from androstep_analysis.ingest.ftrace import fs_events
 from androstep_analysis.ingest.ftrace.text import ACTIONS
 
@@ -405,12 +406,9 @@ def fs_roles(event: str) -> dict[str, str]:
 
 def counters(event: str) -> dict[str, str]:
     """Return the counters of an event, and the unit of each."""
-    if event == "f2fs_iostat":
-        return {field: "B" for field in event_fields(event).split() if field != "dev"}
-    if event == "f2fs_iostat_latency":
-        fields = [field for field in event_fields(event).split() if field != "dev"]
-        return {field: "I/Os" if field.endswith("_cnt") else "ms" for field in fields}
-    return {}
+    if event not in f2fs_counters.EVENTS:
+        return {}
+    return {field: f2fs_counters.unit(event, field) for field in event_fields(event).split() if field != "dev"}
 
 
 _MEMINFO = (

@@ -420,12 +420,18 @@ static uint32_t version_at(struct ftrace *ftrace, uint32_t thread, int64_t ts_ns
     return versions->from_ns[at] <= ts_ns ? at : NO_THREAD;
 }
 
-static bool has_free_rows(const struct ftrace *ftrace, const struct program *program)
+// Checks for `rows` free rows in the table of the program.
+static bool has_free_rows(const struct ftrace *ftrace, const struct program *program, size_t rows)
 {
     enum { MAX_STRINGS_BYTES = 64 << 20 };
     const struct table *table = ftrace->code.targets[program->target].table;
 
-    return !table_is_full(table) && strings_bytes(table->strings) <= MAX_STRINGS_BYTES;
+    return table->capacity - table->rows >= rows && strings_bytes(table->strings) <= MAX_STRINGS_BYTES;
+}
+
+static const struct program *next_program(const struct ftrace *ftrace, const struct program *program)
+{
+    return program->next ? &ftrace->programs[program->next] : NULL;
 }
 
 static void make_row(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
@@ -438,9 +444,10 @@ static void make_row(struct ftrace *ftrace, const struct stream *stream, const s
     put_int64(table, target->ts_ns, row, stream->ts_ns);
     if (target->cpu != NO_COLUMN && stream->cpu != NO_CPU)
         put_int32(table, target->cpu, row, stream->cpu);
-    put_int32(table, target->tid, row, stream->tid);
+    if (target->tid != NO_COLUMN)
+        put_int32(table, target->tid, row, stream->tid);
     row_fill(&ftrace->code, program, &stream->record, stream->pages.layout.big_endian, row);
-    version = version_at(ftrace, stream->thread, stream->ts_ns);
+    version = target->tid == NO_COLUMN ? NO_THREAD : version_at(ftrace, stream->thread, stream->ts_ns);
     if (version == NO_THREAD)
         return;
     put_int32(table, target->pid, row, ftrace->versions.pids[version]);
@@ -451,13 +458,13 @@ static void make_row(struct ftrace *ftrace, const struct stream *stream, const s
 // Appends the rows of the record; false if one of the tables is full.
 static bool decode(struct ftrace *ftrace, const struct stream *stream, const struct program *program)
 {
-    const struct program *also = program->next ? &ftrace->programs[program->next] : NULL;
+    size_t rows = 0;
 
-    if (!has_free_rows(ftrace, program) || (also && !has_free_rows(ftrace, also)))
-        return false;
-    make_row(ftrace, stream, program);
-    if (also)
-        make_row(ftrace, stream, also);
+    for (const struct program *each = program; each; each = next_program(ftrace, each))
+        if (!has_free_rows(ftrace, each, ++rows))
+            return false;
+    for (; program; program = next_program(ftrace, program))
+        make_row(ftrace, stream, program);
     return true;
 }
 

@@ -163,7 +163,7 @@ struct names {
     uint64_t count;
 };
 
-enum { NR_TABLES = 5, NO_COLUMN = 255 };
+enum { NR_TABLES = 6, NO_COLUMN = 255 };
 
 // A table and the columns that every record fills. `numbers` maps names of `struct code` to strings of the table.
 struct target {
@@ -178,7 +178,7 @@ struct target {
 };
 
 // A program for the records of one event. `count` instructions at `first` fill a row of a table. `next` (0: none) is a
-// second program that fills a row of another table.
+// program that fills a further row.
 struct program {
     uint32_t first;
     uint32_t next;

@@ -41,7 +41,7 @@ struct step {
     uint8_t base;
     uint8_t flags;
     uint32_t length;
-    const uint8_t *literal;
+    const uint8_t *literal; // of a counter: its name, a space and its unit
 };
 
 struct form {

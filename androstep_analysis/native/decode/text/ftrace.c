@@ -28,7 +28,20 @@ enum command_column {
     COMMAND_RESULT,
 };
 
-enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI, SORT_IMPORTANCE };
+enum sample_column {
+    SAMPLE_TS_NS,
+    SAMPLE_SCOPE,
+    SAMPLE_DEV,
+    SAMPLE_PID,
+    SAMPLE_INSTANCE,
+    SAMPLE_COUNTER,
+    SAMPLE_VALUE,
+    SAMPLE_UNIT,
+};
+
+enum { SCOPE_DEVICE = 2 };
+
+enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI, SORT_IMPORTANCE, SORT_COUNTERS };
 
 enum block_flags {
     BLOCK_ENDS_IN_ERROR = 1, // the line ends in [error] instead of [comm]
@@ -637,6 +650,46 @@ static bool read_form(struct ftrace_text *trace, const struct event *event, cons
     return false;
 }
 
+// Appends the counters of an event that the form matched; false if the device does not fit.
+static bool put_counters(struct table *table, int64_t ts_ns, const struct form *form, const struct matched *matched)
+{
+    uint64_t dev = 0;
+
+    for (size_t i = 0; i < form->nr_steps; i++) {
+        const struct step *step = &form->steps[i];
+        const uint8_t *space;
+        size_t row;
+
+        if (step->kind == STEP_DEVICE)
+            dev = matched->numbers[i];
+        if (dev > UINT32_MAX)
+            return false;
+        if (step->kind != STEP_NUMBER || matched->numbers[i] > INT64_MAX)
+            continue;
+        space = memchr(step->literal, ' ', step->length);
+        row = table_row(table);
+        put_int64(table, SAMPLE_TS_NS, row, ts_ns);
+        put_code(table, SAMPLE_SCOPE, row, SCOPE_DEVICE);
+        put_uint32(table, SAMPLE_DEV, row, (uint32_t)dev);
+        put_text(table, SAMPLE_COUNTER, row, (struct text){step->literal, space});
+        put_int64(table, SAMPLE_VALUE, row, (int64_t)matched->numbers[i]);
+        put_text(table, SAMPLE_UNIT, row, (struct text){space + 1, step->literal + step->length});
+    }
+    return true;
+}
+
+// Appends the counters of an event; false if it has another form.
+static bool read_counters(struct ftrace_text *trace, const struct event *event, int64_t ts_ns, struct text text)
+{
+    if (!take_byte(&text, ':'))
+        return false;
+    take_spaces(&text);
+    for (size_t i = 0; i < event->nr_forms; i++)
+        if (form_matches(&event->forms[i], text, &trace->matched))
+            return put_counters(trace->reader.tables.samples, ts_ns, &event->forms[i], &trace->matched);
+    return false;
+}
+
 // Appends a command of the SCSI midlayer; false if it has another form.
 static bool read_scsi(struct table *table, const struct event *event, const struct head *head, struct text text)
 {
@@ -725,6 +778,9 @@ static void read_event(struct ftrace_text *trace, struct text line, const struct
     } else if (event->sort == SORT_SCSI) {
         if (!read_scsi(reader->tables.commands, event, head, fields))
             refuse(&reader->totals.refused[REFUSED_COMMAND], line);
+    } else if (event->sort == SORT_COUNTERS) {
+        if (!read_counters(trace, event, head->ts_ns, fields))
+            refuse(&reader->totals.refused[REFUSED_COUNTERS], line);
     } else if (!read_form(trace, event, head, fields)) {
         refuse(&reader->totals.refused[event->sort == SORT_FS        ? REFUSED_FS
                                        : event->sort == SORT_COMMAND ? REFUSED_COMMAND

@@ -1,5 +1,6 @@
 // Splits chunks of a file into lines and collects what all lines have in common: event names, thread names, time range.
 #include "decode/text/lines.h"
+#include "decode/text/forms.h"
 
 #include "core/array.h"
 
@@ -27,9 +28,9 @@ void reader_end(struct reader *reader)
 }
 
 API void text_tables(struct reader *reader, struct table *block, struct table *fs, struct table *commands,
-                     struct table *threads, struct table *calls, struct table *importance)
+                     struct table *threads, struct table *calls, struct table *importance, struct table *samples)
 {
-    reader->tables = (struct tables){block, fs, commands, threads, calls, importance};
+    reader->tables = (struct tables){block, fs, commands, threads, calls, importance, samples};
     memset(reader->recent_strings, 0, sizeof(reader->recent_strings)); // a new table has its own strings
 }
 
@@ -93,9 +94,11 @@ static bool has_free_rows(const struct table *table, size_t rows)
 
 static bool have_free_rows(const struct tables *tables)
 {
-    // A line is at most the queueing, the issue and the completion of a request, and a new name of a thread.
+    // A line is at most the queueing, the issue and the completion of a request, a new name of a thread, and a counter
+    // for each step of a form.
     return has_free_rows(tables->block, 3) && has_free_rows(tables->fs, 1) && has_free_rows(tables->commands, 1) &&
-           has_free_rows(tables->threads, 2) && has_free_rows(tables->calls, 1) && has_free_rows(tables->importance, 1);
+           has_free_rows(tables->threads, 2) && has_free_rows(tables->calls, 1) &&
+           has_free_rows(tables->importance, 1) && has_free_rows(tables->samples, MAX_STEPS);
 }
 
 // Passes a line on without CR, the end of line of Windows.

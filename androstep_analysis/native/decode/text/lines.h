@@ -37,10 +37,10 @@ struct totals {
     int64_t realtime_offset_ns;          // NO_INT64: unknown
     uint64_t setbacks;                   // lines long before an earlier line of the same stream
     int64_t setback_ns[MAX_SETBACKS][2]; // for each corrected one: the time before it and its new time
-    struct refused refused[6];
+    struct refused refused[7];
 };
 
-enum { REFUSED_LINE, REFUSED_BLOCK, REFUSED_FS, REFUSED_COMMAND, REFUSED_CALL, REFUSED_IMPORTANCE };
+enum { REFUSED_LINE, REFUSED_BLOCK, REFUSED_FS, REFUSED_COMMAND, REFUSED_CALL, REFUSED_IMPORTANCE, REFUSED_COUNTERS };
 
 // Tables that a reader fills; NULL to skip one. In `threads` (table tasks) valid_from_ns is a time when a thread was
 // seen.
@@ -51,6 +51,7 @@ struct tables {
     struct table *threads;
     struct table *calls;
     struct table *importance;
+    struct table *samples;
 };
 
 struct thread {
