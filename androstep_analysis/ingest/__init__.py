@@ -84,6 +84,9 @@ FORMATS: tuple[Format, ...] = (
 """The formats of this package, in the order in which they are tried: containers before what they contain."""
 
 
+_OF_NUMBERS = {"block CSV", "fio iolog", "oracleGeneral", "MOST .po"}
+
+
 def files(path: Path, format: str | None = None) -> tuple[Path, ...]:
     """Return all files of the recording at `path`.
 
@@ -248,16 +251,46 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
 
 
 def _one_file(source: Source, spool: Spool, stated: Format | None) -> tuple[Format, Source, Staging]:
-    """Return the format of a file, the source and its contents. A text without events is read with other spaces."""
+    """Return the format of a file, the source and its contents. A text without events is read as it was once."""
+    if (document := others.document(source.head)) is not None:
+        raise InputError(f"{source.name}: {document}")
+    source = spacing.printed(source)
     format = stated or _format_of(source.head)
+    if enclosed := _enclosed(format, source.head, stated):
+        source = enclosed.of(source)
+        format = stated or _format_of(source.head)
     part = None if format is None else _contents(format, source, spool)
-    if (part is None or not part.events) and (restored := spacing.restored(source)) is not None:
-        other = stated or _format_of(restored.head)
-        if other is not None and (contents := _contents(other, restored, spool)).events:
-            return other, restored, contents
+    if part is None or not _is_read(part, spool):
+        for copy in spacing.copies(source.head):
+            other = None if copy.is_enclosed else stated or _format_of(copy.head)
+            if other is not None and _is_read(contents := _contents(other, restored := copy.of(source), spool), spool):
+                return other, restored, contents
     if format is None or part is None:
         raise InputError(f"{source.name}: {_advice(source)}")
     return format, source, part
+
+
+def _enclosed(format: Format | None, head: bytes, stated: Format | None) -> spacing.Copy | None:
+    """Return the text without markup and what begins each line, if it is then in a format with events in lines.
+
+    Without this, ftrace text would be read with thread names that contain the begin of the line. A number at the begin
+    may be a column of a table.
+    """
+    found = None
+    if format is None or format.title in ("ftrace text", "systrace HTML"):
+        for copy in spacing.copies(head):
+            other = stated or _format_of(copy.head)
+            if copy.is_enclosed and other is not None and other.title not in _OF_NUMBERS:
+                found = copy
+            if other is not None and other.title != "ftrace text":
+                break  # what begins its lines now may be a thread
+    return found
+
+
+def _is_read(part: Staging, spool: Spool) -> bool:
+    """Return whether the file has events, and not only unreadable ones."""
+    has_rows = any(spool.rows(name) for name in staging.TABLES)
+    return bool(part.events) and (has_rows or all(loss.kind != "unreadable" for loss in part.losses))
 
 
 def _contents(format: Format, source: Source, spool: Spool) -> Staging:

@@ -91,6 +91,12 @@ _KINDS = (
 )
 
 
+def document(head: bytes) -> str | None:
+    """Return a description of a document with text that a word processor has marked up, and advice; None for others."""
+    is_one = head.startswith(b"{\\rtf")
+    return "a document of a word processor (RTF); save the text in it as plain text" if is_one else None
+
+
 def kind(head: bytes) -> str | None:
     """Return a description of a file that begins with `head`, and advice; None if it is unknown."""
     if text.is_latency_format(head):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.ftrace import text
 from androstep_analysis.ingest.source import PIECE_BYTES, Source
 from androstep_analysis.ingest.spool import Spool
@@ -30,10 +30,11 @@ def sniff(head: bytes) -> bool:
 
 
 def read(source: Source, spool: Spool) -> Staging:
-    """Read the trace in the page. Raise `InputError` if the page has none."""
+    """Read the trace in the page."""
     traces = [part for part in _parts(source) if text.sniff(part.source.head)]
     if not traces:
-        raise InputError(f"{source.name}: an HTML page without a systrace recording in it; was it saved completely?")
+        message = "an HTML page without a systrace recording in it; was it saved completely?"
+        return Staging("systrace_html", {}, None, None, losses=(Loss("missing", 1, message),))
     return text.parse(itertools.chain.from_iterable(part.pieces() for part in traces), spool, "systrace_html")
 
 
