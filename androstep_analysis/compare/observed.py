@@ -18,6 +18,7 @@ from androstep_analysis.measures.latency import STEPS
 from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.recording import Recording
+from androstep_analysis.measures.tables import is_interchangeable
 
 WINDOWS: Final = 200
 """Number of windows of a recording. `stats.blocks` makes at most 32 blocks of them."""
@@ -148,6 +149,7 @@ def _records_fsyncs(recording: Recording) -> bool:
 def _of_requests(recording: Recording, windows: Windows) -> Iterator[pl.DataFrame]:
     """Yield the latencies of requests, counted in classes, for each step that was recorded."""
     rows = counted(recording.timed["requests"])
+    rows = rows.filter(~is_interchangeable(rows))
     for step in ("D2C", "Q2C"):
         begin, end = STEPS[step]
         spans = rows.select(

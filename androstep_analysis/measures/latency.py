@@ -13,7 +13,7 @@ from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import batches, summed
 from androstep_analysis.measures.quantiles import quantiles
 from androstep_analysis.measures.recording import Tables
-from androstep_analysis.measures.tables import Table, counted, ordered
+from androstep_analysis.measures.tables import Table, counted, is_interchangeable, ordered
 
 STEPS = {"Q2D": ("queue_ns", "issue_ns"), "D2C": ("issue_ns", "complete_ns"), "Q2C": ("queue_ns", "complete_ns")}
 
@@ -26,7 +26,7 @@ def latency(requests: Table, *, by: Sequence[str] = ()) -> pl.DataFrame:
     Parameters
     ----------
     requests : Table
-        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns.
+        Table `requests`: nr_sectors, op, queue_ns, issue_ns, complete_ns, matched (optional).
     by : sequence of str
         Further columns of `requests` to group by.
 
@@ -161,8 +161,9 @@ def _edges(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _spans(rows: pl.LazyFrame, by: Sequence[str] = ()) -> pl.LazyFrame:
     """Return a row for each request of `_with_bytes` and each step with both ends: `by`, step, op, span (ns), bytes."""
+    has_end = {"issue_ns": pl.lit(True), "complete_ns": ~is_interchangeable(rows)}
     steps = [
-        rows.filter(pl.col(begin).is_not_null() & pl.col(end).is_not_null()).select(
+        rows.filter(pl.col(begin).is_not_null() & pl.col(end).is_not_null() & has_end[end]).select(
             *by, "op", "bytes", step=pl.lit(step), span=pl.col(end) - pl.col(begin)
         )
         for step, (begin, end) in STEPS.items()

@@ -53,6 +53,13 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
     )
 
 
+def is_interchangeable(table: pl.LazyFrame) -> pl.Expr:
+    """Return whether the latency of a request is unknown: its completion may be that of an equal request."""
+    if "matched" not in table.collect_schema():
+        return pl.lit(False)
+    return pl.col("matched").cast(pl.String) == "interchangeable"
+
+
 def frame(table: Table) -> pl.DataFrame:
     """Return a result, or another table without a schema, as a DataFrame. Categories (pandas) become strings."""
     rows = lazy(table, ()).collect()

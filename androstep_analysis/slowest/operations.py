@@ -13,7 +13,7 @@ from androstep_analysis.link.evidence import inodes
 from androstep_analysis.link.owner.processes import Processes
 from androstep_analysis.measures import synced_files
 from androstep_analysis.measures.fsyncs import calls as traced_calls
-from androstep_analysis.measures.tables import counted
+from androstep_analysis.measures.tables import counted, is_interchangeable
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -34,7 +34,7 @@ def table(capture: Capture, name: str) -> pl.LazyFrame:
 
 
 def requests(capture: Capture) -> pl.DataFrame:
-    """Return the counted requests: `_OF_REQUESTS`, op, begin_ns, end_ns, duration_ns and is_awaited.
+    """Return the counted requests: `_OF_REQUESTS`, op, times, duration_ns, is_awaited, is_barrier, is_interchangeable.
 
     A request begins at its queueing, else at its issue. The duration is null if an end is missing, or precedes the
     begin. Discards and writes that are not synchronous have no waiter, so `is_awaited` is false.
@@ -42,12 +42,14 @@ def requests(capture: Capture) -> pl.DataFrame:
     begin, end = pl.coalesce("queue_ns", "issue_ns"), pl.col("complete_ns")
     is_synchronous = pl.any_horizontal(pl.col(name).fill_null(True) for name in ("sync", "fua", "preflush"))
     op = pl.col("op").cast(pl.String)
-    rows = counted(capture.requests).select(
+    rows = counted(capture.requests)
+    rows = rows.select(
         *_OF_REQUESTS,
         op=op,
         begin_ns=begin,
         end_ns=end,
         duration_ns=pl.when(end >= begin).then(end - begin),
+        is_interchangeable=is_interchangeable(rows),
         is_awaited=pl.when(op == "write").then(is_synchronous).otherwise(~op.is_in(["discard", "secure_erase"])),
         is_barrier=pl.col("preflush").fill_null(False) | pl.col("fua").fill_null(False),
     )

@@ -76,7 +76,8 @@ def slow(
     lost = Losses(capture.losses, capture.lost_events)
     disks = Disks(operations.requests(capture))
     calls = operations.calls(capture, lost) if op in (None, _CALL) else None
-    known = disks.requests
+    # The duration of an interchangeable request is unknown, but not the time in which it or its equal was in flight.
+    known = disks.requests.filter(~pl.col("is_interchangeable"))
     durations = pl.concat([one.select("op", "duration_ns") for one in (known, *([] if calls is None else [calls]))])
     if where:
         calls, known = _matching(capture, calls, known if op is None else known.filter(op=op), where)

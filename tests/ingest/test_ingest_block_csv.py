@@ -322,7 +322,10 @@ def test_a_name_before_more_columns(tmp_path: Path) -> None:
     assert block["sector"].to_list() == list(range(20))
 
 
-@given(st.lists(st.text("WRDEFNZAOCSMUBX", min_size=1, max_size=6), min_size=1, max_size=40))
+LETTERS = st.text("WRDEFNZAOCSMUBX", min_size=1, max_size=6).filter(lambda word: word != "READ")
+
+
+@given(st.lists(LETTERS, min_size=1, max_size=40))
 def test_words_are_letters_by_the_same_rule_in_c_and_python(words: list[str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         text = "".join(f"{at},{word},0,1\n" for at, word in enumerate(words))

@@ -157,7 +157,7 @@ def found(trace: Path, dev: int) -> dict[str, tuple[int, int]]:
     assert not staging.lost_events
     linked = requests.link(staging.block).joined()
     rows = linked.requests.filter(pl.col("dev") == dev)
-    assert set(rows["matched"].unique()) <= {"full", "split", "requeued"}
+    assert set(rows["matched"].unique()) <= {"full", "split", "requeued", "interchangeable"}
     queued = staging.block.filter(pl.col("action") == "queue", pl.col("dev") == dev, pl.col("nr_sectors") > 0)
     asked = queued.group_by("tid").agg(pl.col("nr_sectors").sum()).sort("tid").collect()
     moved = linked.bios.join(rows.select("request_id"), on="request_id", how="semi")

@@ -16,7 +16,7 @@ from support import corpus, readers
 from support.blocks import DEV, block_events, life
 from support.oracles.requests import Oracle
 
-from androstep_analysis import native
+from androstep_analysis import measures, native
 from androstep_analysis.ingest import spool
 from androstep_analysis.link import requests
 from androstep_analysis.link.requests import Device, linker
@@ -92,7 +92,7 @@ def test_a_second_issue_with_a_bio_of_its_own_is_another_request():
     ))  # fmt: skip
     assert linked.requests.select("queue_ns", "issue_ns", "complete_ns", "matched").rows() == [
         (1, 2, None, "no_complete"),
-        (3, 4, 5, "full"),
+        (3, 4, 5, "interchangeable"),
     ]
 
 
@@ -324,7 +324,8 @@ def test_a_zone_append_is_one_request_at_the_location_that_its_completion_states
     block = life(*sorted([*(queued if has_bios else ()), *issued]), *completed)
     linked = link(block)
     assert linked.requests.select("sector", "nr_sectors", "issue_ns", "complete_ns", "matched").rows() == [
-        (64, 8, 2, 12, "full"), (72, 16, 4, 11, "full"), (4160, 8, 6, 10, "full"), (88, 8, 8, 13, "full"),
+        (64, 8, 2, 12, "interchangeable"), (72, 16, 4, 11, "full"), (4160, 8, 6, 10, "full"),
+        (88, 8, 8, 13, "interchangeable"),
     ]  # fmt: skip
     assert linked.bios.select("sector", "nr_sectors").rows() == [(64, 8), (72, 16), (4160, 8), (88, 8)]
     assert_as_the_oracle(block)
@@ -363,13 +364,35 @@ def test_identical_requests_at_the_same_time_are_matched_one_to_one(steps):
     assert_as_the_oracle(block)
 
 
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_the_latency_of_identical_requests_is_unknown_but_their_sum(order):
+    """Of both orders in which a device may answer, the events are the same: only what holds for both is stated."""
+    done = dict(zip(order, (9, 30), strict=True))  # which of the processes' requests ends at which time
+    steps = [
+        (1, "queue", 1),
+        (2, "queue", 2),
+        (3, "issue", 1),
+        (5, "issue", 2),
+        (9, "complete", 0),
+        (30, "complete", 0),
+    ]
+    got = link(identical(*steps)).requests
+    truth = [done[1] - 3, done[2] - 5]
+    assert got["matched"].to_list() == 2 * ["interchangeable"]
+    assert (got["complete_ns"] - got["issue_ns"]).sum() == sum(truth) == 31
+    found = measures.latency(got)
+    assert set(found["step"]) == {"Q2D"} and measures.mix(got).filter(metric="count", op="read")["value"].to_list() == [
+        2
+    ]
+
+
 def test_two_issues_and_two_completions_are_two_requests():
     """Without bio events a repeated issue may be of the same request. A second completion shows that it is not."""
     steps = [(1, "issue", 1), (2, "issue", 2), (3, "complete", 0), (4, "complete", 0), (5, "issue", 1), (6, "issue", 1),
              (7, "complete", 0)]  # fmt: skip
     block = identical(*steps)
     assert link(block).requests.select("issue_ns", "complete_ns", "matched").rows() == [
-        (1, 4, "full"), (2, 3, "full"), (6, 7, "requeued"),
+        (1, 4, "interchangeable"), (2, 3, "interchangeable"), (6, 7, "requeued"),
     ]  # fmt: skip
     assert_as_the_oracle(block)
 
@@ -420,6 +443,9 @@ def test_what_is_left_of_a_split_bio_is_no_second_bio():
     assert_as_the_oracle(block)
 
 
+INTERCHANGEABLE = [True, True, True, False, False, True, True, True, False]
+
+
 @pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
 def test_processes_that_read_the_same_blocks_directly():
     """Requests and sectors are as many as the block layer issued and completed, each with its process."""
@@ -432,7 +458,10 @@ def test_processes_that_read_the_same_blocks_directly():
     queued = block.filter(pl.col("action") == "queue").group_by("tid").agg(pl.col("nr_sectors").sum()).sort("tid")
     owned = linked.bios.group_by(tid="submit_tid").agg(pl.col("nr_sectors").sum()).sort("tid")
     assert owned.equals(queued)
-    assert linked.requests["matched"].is_in(["full", "split"]).all()
+    matched = linked.requests["matched"].cast(pl.String)
+    assert matched.is_in(["full", "split", "interchangeable"]).all()
+    # Requests with an equal one in flight at a completion of either, in the file's order: by hand.
+    assert (matched == "interchangeable").to_list() == INTERCHANGEABLE
 
 
 def test_a_write_is_no_second_issue_of_a_read():
@@ -585,6 +614,11 @@ def test_lost_events_cost_only_the_requests_they_belong_to(share):
         got = linked.requests.select(pl.col(name).cast(dtype) for name, dtype in want.schema.items())
         missed = want.join(got, on=want.columns, how="anti", nulls_equal=True)
         uncompleted = got.filter(pl.col("complete_ns").is_null(), pl.col("matched") == "no_complete")
+        # A request that stays in flight makes later ones at its sectors interchangeable. Their times remain right.
+        vague = got.filter(pl.col("matched").cast(pl.String) == "interchangeable")
+        missed = missed.join(
+            vague, on=[name for name in want.columns if name != "matched"], how="anti", nulls_equal=True
+        )
         others = [name for name in want.columns if name not in completion]
         assert missed.join(uncompleted, on=others, how="anti", nulls_equal=True).is_empty()
         open_still += missed.height

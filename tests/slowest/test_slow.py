@@ -45,6 +45,8 @@ def random_capture(seed: int) -> Capture:
         row |= {"issue_ns": issue, "complete_ns": issue + draw.randrange(120), "sync": draw.random() < 0.7}
         if draw.random() < 0.03:
             row[draw.choice(["issue_ns", "complete_ns"])] = None
+        elif draw.random() < 0.05:
+            row["matched"] = "interchangeable"
         if op != "flush":
             row |= {"submit_tid": tid, "submit_pid": tid, "submit_comm": THREADS[tid]}
         requests.append(row)

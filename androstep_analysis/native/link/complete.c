@@ -69,6 +69,19 @@ static struct request *best_remainder(const struct linker *linker, const struct 
     return best;
 }
 
+// Rule identical_requests. The completion may be of any request that fits it as well as the best one.
+static void mark_identical(const struct linker *linker, const struct event *event, struct request *best, enum fit fit)
+{
+    int rank = 2 * (int)fit + is_alike(best, event), depth = 0;
+
+    for (struct request *request = in_flight_at(linker, event); request && depth < MAX_IN_FLIGHT;
+         request = request->next, depth++)
+        if (request != best && request->nr_sectors == best->nr_sectors &&
+            !are_other_rows(request->row, event->stamp.row) &&
+            2 * (int)fit_of(request, event) + is_alike(request, event) == rank)
+            request->is_interchangeable = best->is_interchangeable = true;
+}
+
 static bool finishes(const struct request *remainder, const struct event *event)
 {
     return remainder && remainder->nr_sectors - remainder->done == event->nr_sectors;
@@ -255,8 +268,11 @@ void on_complete(struct linker *linker, struct event *event)
         complete_append(linker, event);
     else if (!request)
         complete_unissued(linker, event);
-    else if (fit == FITS_IN_PART)
-        complete_part(linker, request, event);
-    else
-        complete_whole(linker, request, event);
+    else {
+        mark_identical(linker, event, request, fit);
+        if (fit == FITS_IN_PART)
+            complete_part(linker, request, event);
+        else
+            complete_whole(linker, request, event);
+    }
 }

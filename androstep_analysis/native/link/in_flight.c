@@ -63,11 +63,16 @@ static void append_remove(struct linker *linker, const struct event *event, stru
 
 struct request *append_of(const struct linker *linker, const struct event *event)
 {
-    struct request *request = first_at(linker, event, KIND_APPEND, event->nr_sectors), *best = NULL;
+    struct request *first = first_at(linker, event, KIND_APPEND, event->nr_sectors), *best = NULL;
+    int depth = 0;
 
-    for (int depth = 0; request && depth < MAX_IN_FLIGHT; request = request->next_append, depth++)
+    for (struct request *request = first; request && depth < MAX_IN_FLIGHT; request = request->next_append, depth++)
         if (!request->awaits_reissue && request->sector <= event->sector && (!best || request->sector >= best->sector))
             best = request;
+    depth = 0;
+    for (struct request *request = first; request && depth < MAX_IN_FLIGHT; request = request->next_append, depth++)
+        if (request != best && !request->awaits_reissue && request->sector == best->sector)
+            request->is_interchangeable = best->is_interchangeable = true; // rule identical_requests
     return best;
 }
 
@@ -240,6 +245,7 @@ struct request *reissued_take(struct linker *linker, const struct event *event)
     if (!request)
         return NULL;
     request->kind = KIND_SECTORS;
+    request->is_interchangeable = of->is_interchangeable = true; // rule identical_requests
     issue = of->issues;
     of->issues = issue->next;
     request->issue = issue->stamp;

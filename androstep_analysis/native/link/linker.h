@@ -144,6 +144,7 @@ struct request {
     bool is_latest;      // no request was opened or closed at its sector since its last issue
     bool awaits_reissue; // requeued since its last issue
     bool was_requeued;
+    bool is_interchangeable; // rule identical_requests
     bool is_split;
     bool is_closed;
 };

@@ -132,6 +132,8 @@ static uint8_t matched_of(const struct request *request)
         return MATCHED_NO_COMPLETE;
     if (!is_issued(request))
         return MATCHED_NO_ISSUE;
+    if (request->is_interchangeable)
+        return MATCHED_INTERCHANGEABLE;
     if (request->was_requeued)
         return MATCHED_REQUEUED;
     return request->is_split ? MATCHED_SPLIT : MATCHED_FULL;

@@ -49,7 +49,14 @@ enum bio_column {
 
 // Operations and outcomes, in the order of the schema's values.
 enum request_operation { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_SECURE_ERASE, OP_ZONE, OP_OTHER, NR_OPERATIONS };
-enum matched { MATCHED_FULL, MATCHED_NO_ISSUE, MATCHED_NO_COMPLETE, MATCHED_REQUEUED, MATCHED_SPLIT };
+enum matched {
+    MATCHED_FULL,
+    MATCHED_NO_ISSUE,
+    MATCHED_NO_COMPLETE,
+    MATCHED_REQUEUED,
+    MATCHED_SPLIT,
+    MATCHED_INTERCHANGEABLE
+};
 
 // Facts about a device that hold for the whole trace.
 enum {

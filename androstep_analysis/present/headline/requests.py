@@ -9,6 +9,7 @@ import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.common.losses import Losses
+from androstep_analysis.measures.tables import is_interchangeable
 from androstep_analysis.present import sheets
 from androstep_analysis.present.headline import unknown
 from androstep_analysis.present.headline.words import VERBS, Amount, Grid, Headline, Part, Sentence, grid, listed, named
@@ -85,11 +86,14 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     owners = found["processes"].drop_nulls("owner_comm")
     moves_data = not found["causes"].is_empty()
     knows_owner, knows_file = (owners["inferred"] < 1).any(), found["files"]["path"].count()
+    requests = measures.counted(capture.requests)
+    interchangeable = requests.filter(is_interchangeable(requests)).select(pl.len()).collect().item()
     gaps = [
         unknown.owners(capture, are_inferred=not owners.is_empty()) if moves_data and not knows_owner else None,
         unknown.files(capture) if moves_data and not knows_file else None,
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
+        unknown.interchangeable(interchangeable) if interchangeable else None,
     ]
     return Headline(
         tuple(one for one in parts if one is not None),

@@ -30,7 +30,7 @@ def sentence(gaps: Sequence[Gap]) -> Sentence:
     by: dict[str, list[str]] = {}
     for gap in gaps:
         by.setdefault(gap.by, []).append(f"{gap.about} ({gap.why})")
-    parts = [f"{', '.join(reasons)}: use {command}" for command, reasons in by.items()]
+    parts = [", ".join(reasons) + (f": use {command}" if command else "") for command, reasons in by.items()]
     parts += [f"for {gap.about} also {gap.also}" for gap in gaps if gap.also]
     return Sentence("unknown", ("; ".join(parts),), "unknown")
 
@@ -75,6 +75,12 @@ def _recorder(capture: Capture) -> str:
 def times(capture: Capture) -> Gap:
     """Return why the duration of requests is unknown."""
     return Gap("times", "no issue" if capture.population["completed"] else "no completion", _RECORD)
+
+
+def interchangeable(count: int) -> Gap:
+    """Return why the durations of some requests are unknown."""
+    which = "1 request" if count == 1 else f"{count} requests"
+    return Gap(f"times of {which}", "an equal one was in flight, and events do not state which ended first", "")
 
 
 def sync() -> Gap:

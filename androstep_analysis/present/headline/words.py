@@ -82,7 +82,10 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[Part | None]], note: str
 
 @dataclass(frozen=True)
 class Gap:
-    """Something unknown: its subject, the reason, and the commands that would record it (`by`, or `also`)."""
+    """Something unknown: its subject, the reason, and the commands that would record it (`by`, or `also`).
+
+    `by` is empty if no recording would state it.
+    """
 
     about: str
     why: str
@@ -91,7 +94,7 @@ class Gap:
 
     def __str__(self) -> str:
         also = f", or {self.also}" if self.also else ""
-        return f"unknown: {self.about} ({self.why}): use {self.by}{also}"
+        return f"unknown: {self.about} ({self.why})" + (f": use {self.by}{also}" if self.by else "")
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ class Request:
     is_returned: bool = False
     is_requeued: bool = False
     is_split: bool = False
+    is_interchangeable: bool = False
 
     @property
     def done(self) -> int:
@@ -253,6 +254,7 @@ class Oracle:
         exact.sort(key=lambda rest: rest.is_returned)
         if fit >= (FITS, False) and not (exact and request and _is_issued_later(exact[0], request)):
             rests, exact = [], []
+        equal = [o for other_fit, o in fitting if request and other_fit == fit and len(o.bios) == len(request.bios)]
         twins = [twin for twin in self.twins[_key(row)] if twin.issues and len(twin.bios) == row["nr_sectors"]]
         if twins and not rests and fit < (FITS_RETURNED, False):
             self.complete_twin(twins[-1], at, row)
@@ -264,11 +266,18 @@ class Oracle:
         elif request is None:
             self.complete_alone(at, row)
         elif fit[0] == FITS_IN_PART:
+            self.mark(equal)
             self.complete_part(stack, request, at, row)
         else:
+            self.mark(equal)
             for part in request.parts:
                 self.complete_alone(*part)
             self.close(self.open[_key(row)], request, at, row)
+
+    def mark(self, equal: list[Request]) -> None:
+        """Mark requests of which any one may have been completed."""
+        for request in equal:
+            request.is_interchangeable |= len(equal) > 1
 
     def append(self, row: Row) -> Request | None:
         """Return the zone append that a completion at another sector belongs to."""
@@ -281,7 +290,9 @@ class Oracle:
             for request in stack
             if len(request.bios) == row["nr_sectors"] and not request.is_returned
         ]
-        return max(appends, key=lambda request: (request.sector, -(request.issue or (0,))[0]), default=None)
+        found = max(appends, key=lambda request: (request.sector, -(request.issue or (0,))[0]), default=None)
+        self.mark([request for request in appends if found and request.sector == found.sector])
+        return found
 
     def completed_operation(self, row: Row) -> str:
         """Return the operation of a completion that does not record it."""
@@ -324,6 +335,7 @@ class Oracle:
         """Complete a request a second time: its two issues were two requests."""
         request = self.new(row, sector=twin.sector, origin=twin.origin)
         request.issue, request.complete = twin.issues.pop(), (at, row)
+        request.is_interchangeable = twin.is_interchangeable = True
         self.take(request, row["nr_sectors"], None)
         self.forget_inserts(request)
 
@@ -439,6 +451,8 @@ class Oracle:
             matched = "no_complete"
         elif request.issue is None:
             matched = "no_issue"
+        elif request.is_interchangeable:
+            matched = "interchangeable"
         else:
             matched = "requeued" if request.is_requeued or request.issues else "split" if request.is_split else "full"
         row = {

@@ -28,7 +28,8 @@ class Oracle:
             "issue_ns",
             "complete_ns",
         )
-        rows = capture.requests.select(*names, "submit_comm").collect().with_columns(pl.col("op").cast(pl.String))
+        rows = capture.requests.select(*names, "submit_comm", "matched").collect()
+        rows = rows.with_columns(pl.col("op", "matched").cast(pl.String))
         self.requests = {row["request_id"]: row | self._times(row) for row in rows.to_dicts()}
         self.pieces: dict[int, list[Row]] = {number: [] for number in self.requests}
         for piece in capture.io.collect().with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts():
@@ -47,7 +48,11 @@ class Oracle:
 
     def slowest(self, op: str, top: int) -> list[int]:
         """Return the durations of the slowest requests of an operation."""
-        of_op = [row for row in self.requests.values() if row["op"] == op and row["end"] is not None]
+        of_op = [
+            row
+            for row in self.requests.values()
+            if row["op"] == op and row["end"] is not None and row["matched"] != "interchangeable"
+        ]
         return sorted((row["end"] - row["begin"] for row in of_op), reverse=True)[:top]
 
     def stages(self, row: Row) -> list[tuple[str, int]]:

@@ -101,7 +101,8 @@ static bool have_free_rows(const struct tables *tables)
            has_free_rows(tables->importance, 1) && has_free_rows(tables->samples, MAX_STEPS);
 }
 
-// Passes a line on without CR, the end of line of Windows, and without a byte-order mark, with which a joined file began.
+// Passes a line on without CR, the end of line of Windows, and without a byte-order mark, with which a joined file
+// began.
 static void read_line(struct reader *reader, const uint8_t *start, const uint8_t *end, bool is_long)
 {
     struct text line = {start, end > start && end[-1] == '\r' ? end - 1 : end};
