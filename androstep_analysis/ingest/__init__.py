@@ -244,7 +244,8 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     losses = tuple(replace(loss, tables=format.tables) if loss.tables is None else loss for loss in losses)
     if not part.events:
         why = f" ({losses[0].message})" if losses else ""
-        raise InputError(f"{source.name}: recognised as {format.title}, but it contains no event{why}; record it again")
+        remedy = "check the columns and the form of their numbers" if format.title == _CSV.title else "record it again"
+        raise InputError(f"{source.name}: recognised as {format.title}, but it contains no event{why}; {remedy}")
     if losses:
         warnings.warn(f"{source.name}: {'; '.join(x.message for x in losses)}", LossWarning, stacklevel=3)
     return replace(part, losses=losses), format.members(source), format

@@ -45,14 +45,15 @@ def found(head: bytes) -> str:
     for separator in (*_SEPARATORS, *_SEPARATORS_OF_NAMES):
         counts = {line.count(separator) for line in lines}
         if len(counts) == 1 and min(counts) >= 2:
-            columns = csv_header.suggested(lines[0].decode("utf-8", "replace"), separator.decode())
-            if columns is None and separator in _SEPARATORS_OF_NAMES:
+            suggested = csv_header.suggested(lines[0].decode("utf-8", "replace"), separator.decode())
+            if suggested is None and separator in _SEPARATORS_OF_NAMES:
                 continue
-            example = (
-                "for example time:s,op,offset:B,size:B"
-                if columns is None
-                else f"by their names {columns} (check the units)"
-            )
+            example = "for example time:s,op,offset:B,size:B"
+            if suggested is not None:
+                unstated = (
+                    f"no name states the unit of {', '.join(suggested[1])}, which is a guess; " if suggested[1] else ""
+                )
+                example = f"by their names {suggested[0]} ({printable(unstated)}check the units)"
             return (
                 f"its {min(counts) + 1} columns match no known table, and the first line is {_quoted(lines[0])}; "
                 f"describe the columns with --csv-columns, {example}"

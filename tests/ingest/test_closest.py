@@ -92,6 +92,8 @@ HEADERS = {
     "start_time,end_time,type,address,len,latency_ms": "time:s,done:s,op,offset:B,size:B,response:ms",
     "timestamp|type|offset|size": "'|time:s,op,offset:B,size:B'",
     "TIME(s),COMM,PID,DISK,T,SECTOR,BYTES,LAT(ms)": ("time:s,comm,pid,dev,op,offset:sectors,size:B,response:ms"),
+    "Zeit (ms);Operation;Sektor;Größe (B);Gerät;Latenz (µs)": "';time:ms,op,offset:sectors,size:B,dev,response:us'",
+    "time_s,op,lba(4096),size_bytes": "time:s,op,offset:4096,size:B",
     "Time[s],IOType,Start Sector,Num Sectors,PID,Process": "time:s,op,offset:sectors,size:sectors,pid,comm",
 }
 
@@ -101,15 +103,38 @@ def test_names_of_columns_suggest_their_meaning(header: str, tmp_path: Path) -> 
     path = tmp_path / "table.csv"
     (separator,) = (mark for mark in ",;\t|" if mark in header)
     values = {"op": "R", "type": "W", "operation": "W", "iotype": "R", "rw": "R", "device": "8:0", "process": "app"}
-    values |= {"t": "R", "disk": "8:0", "comm": "app"}
+    values |= {"gerät": "8:0", "t": "R", "disk": "8:0", "comm": "app"}
     row = separator.join(values.get(name.lower(), "4096") for name in header.split(separator))
     path.write_text(f"{header}\n{row}\n", "utf-8")
     with pytest.raises(InputError, match="by their names ") as refused:
         ingest.read(path)
-    assert f"with --csv-columns, by their names {HEADERS[header]} (check the units)" in str(refused.value)
+    assert f"with --csv-columns, by their names {HEADERS[header]} (" in str(refused.value)
+    assert "check the units)" in str(refused.value)
     words = subprocess.run(["bash", "-c", f"printf %s {HEADERS[header]}"], capture_output=True, text=True, check=True)
     staging = ingest.read(path, csv_columns=words.stdout)
     assert staging.block.select("sector").drop_nulls().collect().height
+
+
+def test_a_unit_that_no_name_states_is_called_a_guess(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    for header, guessed in (("time,op,offset_b,size", "time, size"), ("Zeit (s),op,sektor,len_bytes,dauer", "dauer")):
+        path.write_text(f"{header}\n", "utf-8")
+        with pytest.raises(InputError, match=rf"\(no name states the unit of {guessed}, which is a guess; check"):
+            ingest.read(path)
+    path.write_text("time_s,op,offset_bytes,size_bytes\n")
+    with pytest.raises(InputError, match=r"size:B \(check the units\)"):
+        ingest.read(path)
+
+
+@pytest.mark.parametrize("number", ["4.096,5", "4,096", "1e3", "0x10", "8K", "nan", "inf", "--1", "4 096"])
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_number_in_another_form_is_refused_and_not_misread(number: str, separator: str, tmp_path: Path) -> None:
+    """A size with thousands' separators, fractions, exponent, base or unit is no size."""
+    path = tmp_path / "table.csv"
+    path.write_text(separator.join(("0,5", "R", "0", number)) + "\n")
+    columns = f"{separator}time:s,op,offset:B,size:B"
+    with pytest.raises(InputError, match="check the columns and the form of their numbers"):
+        ingest.read(path, csv_columns=columns)
 
 
 @pytest.mark.parametrize(
