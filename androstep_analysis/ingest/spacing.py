@@ -16,7 +16,7 @@ from androstep_analysis.ingest.source import HEAD_BYTES, Source, unpacked
 _Change: TypeAlias = Callable[[bytes], bytes]
 
 _COLOURS: Final = re.compile(rb"\x1b(?:\[[\d;]*[mK]|\([AB0])")
-_COLOURED: Final = re.compile(rb"\x1b\[[\d;]*[mK][^\n]*\x1b\[0?m")
+_RESET: Final = re.compile(rb"\x1b\[0?m")
 _CARRIAGES: Final = re.compile(rb"\r+\n?")
 
 _WIDE_SPACES: Final = re.compile(rb"\t|\xc2\xa0|\xe2\x80[\x80-\x8a\xaf]|\xe2\x81\x9f|\xe3\x80\x80")
@@ -25,10 +25,10 @@ _ZERO_WIDTH: Final = re.compile(rb"(?m)^(?:" + _NO_SPACES.pattern + rb")+")
 _MARKS: Final = re.compile(rb"(?m)^[ >]+")
 
 _PAGE: Final = re.compile(rb"(?i)\s*<(?:!doctype html|html|body|pre|p|div|table)\b")
-_NEW_LINES: Final = re.compile(rb"(?i)<(?:br|pre|code|/pre|/p|/div|/tr|/li)\b[^>\n]*>")
+_NEW_LINES: Final = re.compile(rb"(?i)<(?:br|pre|code|/pre|/p|/div|/tr|/li)\b[^<>\n]*>")
 _TAGS: Final = re.compile(
     rb"(?i)</?(?:html|head|body|meta|title|link|p|div|span|code|a|b|i|em|strong|font|table|tbody|thead|t[rdh]|ul|ol|li"
-    rb"|h[1-6]|hr|main|article|section|!doctype)\b[^>\n]*>"
+    rb"|h[1-6]|hr|main|article|section|!doctype)\b[^<>\n]*>"
 )
 _ENTITIES: Final = (
     *((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&#34;", b'"'), (b"&#39;", b"'"), (b"&#x27;", b"'")),
@@ -67,7 +67,7 @@ def printed(source: Source) -> Source:
     These would be mistaken for parts of names, so that they are removed before anything is read.
     """
     changes: list[_Change] = []
-    if _COLOURED.search(source.head):
+    if _RESET.search(source.head):
         changes.append(lambda lines: _COLOURS.sub(b"", lines))
     if b"\r\r\n" in source.head or (source.head.count(b"\r") > 1 and b"\n" not in source.head):
         changes.append(lambda lines: _CARRIAGES.sub(b"\n", lines))

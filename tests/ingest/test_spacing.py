@@ -139,3 +139,16 @@ def test_a_tab_in_a_name_stays_if_other_lines_have_spaces(tmp_path: Path) -> Non
 def test_long_lines_are_read_in_parts(tmp_path: Path) -> None:
     text = re.sub(b" +", b"\t", FTRACE) + b"\t" * (3 << 20) + b"\n" + re.sub(b" +", b"\t", FTRACE)
     assert readers.read_bytes(tmp_path, text).events["block_rq_issue"] == 2
+
+
+@pytest.mark.parametrize(
+    "start", [b"<p", b"\x1b[1m", b" |", b"| ", b"&lt;", b"-1-", b"a:1:", b'"', b"> ", b"+", b"1: "]
+)
+@pytest.mark.parametrize("before", [b"", b"<html><pre>"])
+def test_long_lines_of_marks_take_linear_time(tmp_path: Path, before: bytes, start: bytes) -> None:
+    """A pattern that begins anew at each mark, and searches the whole line, would take minutes."""
+    for text in (start * (1 << 19), start * (1 << 14) + b"\n" + BLKPARSE):
+        try:
+            readers.read_bytes(tmp_path, before + text + b"\n")
+        except InputError:
+            continue
