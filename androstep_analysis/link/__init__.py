@@ -88,10 +88,11 @@ def tables(
         page_bytes=recording.page_bytes,
     )
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
-    issuers = inferred.issuers(linked.requests, staging.block, processes.Processes(tasks))
+    homes = _homes(recording, types) if "tracepoint" in sources else {}
+    examined = inferred.with_pages(recording.fs_events, homes)
+    issuers = inferred.issuers(linked.requests, staging.block, processes.Processes(tasks), examined)
     placing = inferred.with_placements(recording.fs_events)
-    every_size = {**sizes.inferred, **sizes.facts}
-    inferred_runs = _infer(recording, types if "tracepoint" in sources else None, every_size, tasks)
+    inferred_runs = _infer(recording, homes, {**sizes.inferred, **sizes.facts}, tasks)
     mapped = _map_requests(recording, mapping, sources, spool)
     for pieces in _decide_owners(mapped, _owners(recording, sizes.facts, tasks), recording.page_events):
         filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
@@ -204,12 +205,15 @@ def _partitioned(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:
     yield from pieces.partition_by("partition", maintain_order=True, include_key=False)
 
 
+def _homes(recording: _Recording, types: Mapping[int, str]) -> dict[int, int]:
+    return inferred.homes(recording.fs_events, recording.linked.requests, recording.recorded, types)
+
+
 def _infer(
-    recording: _Recording, types: Mapping[int, str] | None, sizes: Mapping[int, int], tasks: pl.DataFrame
+    recording: _Recording, homes: Mapping[int, int], sizes: Mapping[int, int], tasks: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the answers that are inferred where facts are missing (`inferred.runs`); with `types` None, none."""
+    """Return the answers that are inferred where facts are missing (`inferred.runs`)."""
     fs_events, requests = recording.fs_events, recording.linked.requests
-    homes = {} if types is None else inferred.homes(fs_events, requests, recording.recorded, types)
     return inferred.runs(
         *(recording.all_events, fs_events, requests, recording.staging.block, homes, sizes, recording.page_bytes),
         *(processes.Processes(tasks), recording.staging.lost),

@@ -1,8 +1,8 @@
 """Judge what is inferred from the events of a phone without root: python tests/harness/few_events.py [NAME...]
 
-Each workload of few_apps.c is recorded in a guest with all events, on ext4 and on F2FS. Facts of the whole recording
-are the truth for the same recording reduced to the permitted events (tests/support/stock.py). A NAME is such as
-f2fs-wal, or f2fs-wal-2 with two CPUs. Results are shares of the written blocks of files.
+Each workload of few_apps.c, and that of workload.c, is recorded in a guest with all events, on ext4 and on F2FS. Facts
+of the whole recording are the truth for the same recording reduced to the permitted events (tests/support/stock.py). A
+NAME is such as f2fs-wal, or f2fs-wal-2 with two CPUs. Results are shares of the written blocks of files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import requests
 from harness import build, guest
+from harness.made import Made
 
 FILESYSTEMS = ("ext4", "f2fs")
 MODES = (
     *("apps", "delete", "truncate", "persist", "wal", "copy", "small", "mapped", "direct", "shared", "background"),
-    "rewrite",
+    *("rewrite", "mixture"),
 )
+"""Modes of few_apps.c, and the workload of the harness (workload.c)."""
 PERCENTS = {"file": "map_percent", "owner": "owner_percent"}
 CLASSES = (80, 94, 96, 98)
 """Edges between the five classes of stated percentages."""
@@ -43,6 +45,10 @@ iotrace -o /tmp/out/recording --device /dev/vda --list none --readahead -- \
 
 def recorded(directory: Path, fs_type: str, mode: str, cpus: int, seed: int = 1) -> Staging:
     """Return a recording of the workload, made in `directory`."""
+    if mode == "mixture":
+        iotrace = built.program("iotrace", "x86_64-linux-musl")
+        guest.record(directory, Made(fs_type, cpus=cpus), iotrace, seed=seed, preset="block+fs --readahead")
+        return ingest.read(directory / "recording" / "trace.dat")
     programs = [built.program("iotrace", "x86_64-linux-musl"), build.tool("few_apps", "amd64")]
     guest.run(directory, fs_type, programs, RUN.format(fs_type=fs_type, mode=mode, seed=seed), cpus, log_writes=False)
     return ingest.read(directory / "recording" / "trace.dat")

@@ -10,7 +10,7 @@ from androstep_analysis.link import inferred
 pytestmark = pytest.mark.sanitized
 
 WRITE, SYNC, SYNCED, CACHED, DROPPED = range(5)
-GONE, ISSUE = 8, 9
+GONE, ISSUE, READ = 8, 9, 10
 FLUSHER, KBLOCKD, KERNEL, SYNCHRONOUS, F2FS = 1, 2, 4, 8, 16
 DEV, HOT, WARM, NODES = 7, 1000, 2000, 3000
 
@@ -41,12 +41,19 @@ class Recording:
     def synced(self, ino: int, tid: int = 50) -> None:
         self._add(SYNCED, ino, tid)
 
+    def drop(self, ino: int, pages: range, tid: int = 50) -> None:
+        for page in pages:
+            self._add(DROPPED, ino, tid, page, 1)
+
     def create(self, ino: int, tid: int) -> None:
         """The node of a new file enters the cache."""
         self._add(CACHED, 1, tid, ino, 1)
 
     def issue(self, first: int, count: int, tid: int = 50, flags: int = SYNCHRONOUS) -> None:
         self._add(ISSUE, 0, tid, first, count, flags=flags)
+
+    def read(self, first: int, count: int, tid: int = 50) -> None:
+        self._add(READ, 0, tid, first, count)
 
     def flush(self, first: int, count: int) -> None:
         """The flusher issues a request."""
@@ -62,6 +69,9 @@ class Recording:
     def blocks(self) -> list[Block]:
         results = inferred._results(pl.DataFrame(self.rows))
         return results.select("block", "ino", "file_block", "rule").rows()
+
+    def of(self, first: int, count: int) -> list[Block]:
+        return [block for block in self.blocks() if first <= block[0] < first + count]
 
 
 def pages(first: int, ino: int, indices: range, rule: str) -> list[Block]:
@@ -207,7 +217,7 @@ def test_without_a_fsync_no_file_is_skipped(recording: Recording) -> None:
     recording.write(21, range(16))
     recording.wait(2200)
     recording.flush(HOT, 16)
-    assert {rule for *_, rule in recording.blocks()[-16:]} == {"writeback_misfit"}
+    assert recording.of(HOT, 16) == []
 
 
 def test_few_blocks_do_not_show_that_files_were_skipped(recording: Recording) -> None:
@@ -239,9 +249,41 @@ def test_a_fsync_issues_the_pages_of_another_one(recording: Recording) -> None:
     recording.sync(21)
     recording.issue(HOT, 5)
     assert recording.blocks()[-5:] == [
-        *pages(HOT, 20, range(3), "sync_other"),
+        *pages(HOT, 20, range(3), "sync"),
         *pages(HOT + 3, 21, range(2), "sync"),
     ]
+
+
+def test_a_fsync_issues_the_pages_that_another_one_will_not_issue(recording: Recording) -> None:
+    recording.write(20, range(3), tid=60)
+    recording.sync(20, tid=60)
+    recording.write(21, range(2))
+    recording.sync(21)
+    recording.issue(HOT, 3)
+    recording.issue(HOT + 3, 2, tid=60)
+    assert recording.of(HOT, 5) == [
+        *pages(HOT, 20, range(1), "sync"),
+        *pages(HOT + 1, 21, range(2), "sync"),
+        *pages(HOT + 3, 20, range(1, 3), "sync"),
+    ]
+
+
+def test_the_order_of_pages_of_several_fsyncs_is_uncertain(recording: Recording) -> None:
+    recording.write(21, range(2))
+    recording.sync(21)
+    for ino, tid in ((20, 60), (22, 61)):
+        recording.write(ino, range(1), tid=tid)
+        recording.sync(ino, tid=tid)
+    recording.issue(HOT, 4)
+    assert {rule for *_, rule in recording.of(HOT, 4)} == {"sync_other"}
+
+
+def test_blocks_of_nobody_are_unknown_in_a_fsync(recording: Recording) -> None:
+    """A file that another thread changed through a memory map, for example."""
+    recording.write(21, range(2))
+    recording.sync(21)
+    recording.issue(HOT, 3)
+    assert recording.of(HOT, 3) == pages(HOT + 1, 21, range(2), "sync")
 
 
 def test_a_fsync_may_issue_blocks_ahead_of_those_of_the_flusher(recording: Recording) -> None:
@@ -316,3 +358,75 @@ def test_a_deleted_file_is_not_written(recording: Recording) -> None:
     recording.wait(200)
     recording.flush(HOT, 2)
     assert recording.blocks()[-2:] == pages(HOT, 21, range(2), "writeback")
+
+
+def test_a_thread_writes_the_pages_that_it_is_about_to_drop(recording: Recording) -> None:
+    """Direct I/O, and fallocate() that makes a hole, wherever they are in the file and whoever wrote them."""
+    recording.write(20, range(8), tid=60)
+    recording.write(21, range(1))
+    recording.issue(HOT, 3)
+    recording.drop(20, range(2, 5))
+    assert recording.of(HOT, 3) == pages(HOT, 20, range(2, 5), "self")
+
+
+def test_direct_io_is_of_the_file_whose_pages_its_thread_has_dropped(recording: Recording) -> None:
+    recording.write(20, range(2), tid=60)
+    recording.sync(20, tid=60)
+    recording.issue(HOT, 2, tid=60)
+    recording.synced(20, tid=60)
+    recording.drop(20, range(1), tid=70)
+    recording.issue(WARM, 4, tid=70)
+    assert {(ino, rule) for _, ino, _, rule in recording.of(WARM, 4)} == {(20, "direct")}
+
+
+def test_direct_io_is_not_of_a_deleted_file(recording: Recording) -> None:
+    recording.write(20, range(2), tid=60)
+    recording.drop(20, range(2), tid=70)
+    recording.drop(1, range(20, 21), tid=70)
+    recording.issue(WARM, 4, tid=70)
+    assert {ino for _, ino, _, _ in recording.of(WARM, 4)} == {None}
+
+
+def test_no_asynchronous_request_is_direct_io(recording: Recording) -> None:
+    recording.write(20, range(2), tid=60)
+    recording.drop(20, range(1), tid=70)
+    recording.issue(WARM, 4, tid=70, flags=0)
+    assert recording.of(WARM, 4) == []
+
+
+def test_a_segment_of_nodes_continues_the_log_of_nodes() -> None:
+    """The plug issues the second segment before the end of the first. Blocks of nodes are never rewritten."""
+    recording, end = Recording(), 4 * 512
+    recording.write(20, range(4), tid=60)
+    recording.sync(20, tid=60)
+    for first, count in ((end - 9, 7), (end, 2), (end - 2, 2), (end + 2, 1)):
+        recording.issue(first, count, tid=8, flags=SYNCHRONOUS | KBLOCKD | KERNEL)
+    recording.issue(HOT, 4, tid=60)
+    assert recording.of(HOT, 4) == pages(HOT, 20, range(4), "sync")
+    assert {rule for *_, rule in recording.of(end - 9, 12)} == {"node"}
+
+
+def test_blocks_rewritten_in_place_through_a_memory_map_do_not_disturb_the_flusher(recording: Recording) -> None:
+    recording.write(20, range(3))
+    recording.wait(2200)
+    recording.flush(5000, 2)
+    recording.flush(HOT, 3)
+    assert recording.of(HOT, 3) == pages(HOT, 20, range(3), "writeback")
+    assert recording.of(5000, 2) == []
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_new_file_is_dirty_since_its_node_was_made(is_read: bool, recording: Recording) -> None:
+    """Whichever page is written first. A node that is read is that of an old file."""
+    recording.create(20, tid=60)
+    if is_read:
+        recording.read(NODES, 1, tid=60)
+    recording.wait(5)
+    recording.write(21, range(2))
+    recording.write(20, range(7, 10), tid=60)
+    recording.wait(2200)
+    recording.flush(HOT, 5)
+    files = [(21, range(2)), (20, range(7, 10))] if is_read else [(20, range(7, 10)), (21, range(2))]
+    assert [(ino, page) for _, ino, page, _ in recording.of(HOT, 5)] == [
+        (ino, page) for ino, indices in files for page in indices
+    ]

@@ -20,12 +20,29 @@
 #define NR_LOGS      8          // remembered for a device; six are active at a time
 #define PASS_NS      1000000000 // the flusher does not wait so long between two requests of a pass
 #define SEEK_NS      100000000  // places of a file are not searched for again so soon
+#define SYNCED_NS    200000     // between the last request for data of a fsync and the first one for nodes
+#define PAUSED_NS    12000000   // between two events, unless nothing runs
+
+// A segment: the number of its blocks, that of those in requests which may write nodes, and whether a block is written
+// twice.
+#define COUNT     0x7fffffffULL
+#define NODE      0x80000000ULL
+#define REWRITTEN 0x8000000000000000ULL
 
 // --- later events ----------------------------------------------------------------------------------------------------
 
 bool f2fs_is_write(const struct infer_events *e, size_t row)
 {
     return e->kind[row] == INFER_WRITES && (e->flags[row] & FLAG_F2FS);
+}
+
+static bool set_rewritten(struct infer *in, uint32_t dev, int64_t block)
+{
+    uint64_t *segment = map_add(&in->f2fs.segments, dev, (uint64_t)(block / SEGMENT_BLOCKS));
+
+    if (segment)
+        *segment |= REWRITTEN;
+    return segment != NULL;
 }
 
 static bool find_rewrites(struct infer *in)
@@ -44,7 +61,7 @@ static bool find_rewrites(struct infer *in)
         for (int64_t k = e->count[row]; k-- > 0;) {
             uint64_t *next = map_add(&in->f2fs.rewrites, e->dev[row], (uint64_t)(e->first[row] + k));
 
-            if (!next)
+            if (!next || (*next && !set_rewritten(in, e->dev[row], e->first[row] + k)))
                 return false;
             in->f2fs.next_rows[--written] = *next ? (size_t)*next : NOTHING;
             *next = row + 1;
@@ -97,13 +114,63 @@ static bool find_conversions(struct infer *in, struct map *sizes, struct map *la
     return true;
 }
 
+// Return whether a request is one of those that write nodes: of kblockd or of a checkpoint, or of a fsync that has
+// already written its data. `synced` has the last request of each thread that is in a fsync, from 2, and 1 before it.
+static bool may_write_nodes(const struct infer_events *e, size_t row, uint64_t *synced)
+{
+    bool is_later = *synced > 1 && (uint64_t)e->ts[row] - (uint64_t)e->ts[*synced - 2] >= SYNCED_NS;
+
+    if (*synced == 1 || (*synced > 1 && !is_later))
+        *synced = row + 2;
+    if (!(e->flags[row] & FLAG_KERNEL))
+        return is_later;
+    return !(e->flags[row] & FLAG_FLUSHER) && (e->flags[row] & FLAG_SYNC);
+}
+
+// Count the blocks of each segment, and those of requests that may write nodes.
+static bool find_segments(struct infer *in, struct map *synced)
+{
+    const struct infer_events *e = in->events;
+
+    for (size_t row = 0; row < e->rows; row++) {
+        uint64_t *thread, *segment;
+
+        if (!f2fs_is_write(e, row) && e->kind[row] != INFER_SYNC && e->kind[row] != INFER_SYNCED)
+            continue;
+        thread = map_add(synced, 0, (uint32_t)e->tid[row]);
+        if (!thread)
+            return false;
+        if (e->kind[row] != INFER_WRITES) {
+            *thread = e->kind[row] == INFER_SYNC;
+            continue;
+        }
+        segment = map_add(&in->f2fs.segments, e->dev[row], (uint64_t)(e->first[row] / SEGMENT_BLOCKS));
+        if (!segment)
+            return false;
+        uint64_t blocks = (uint64_t)e->count[row];
+        bool is_node = may_write_nodes(e, row, thread);
+        if ((*segment & COUNT) < COUNT / 2)
+            *segment += is_node ? blocks * (NODE + 1) : blocks;
+    }
+    return true;
+}
+
+// Return whether a segment has nodes. A segment has either nodes or data, and nodes are never rewritten in place.
+static bool is_node_segment(const struct infer *in, uint32_t dev, int64_t block)
+{
+    uint64_t segment = map_value(&in->f2fs.segments, dev, (uint64_t)(block / SEGMENT_BLOCKS));
+
+    return !(segment & REWRITTEN) && segment / NODE * 2 > (segment & COUNT);
+}
+
 bool f2fs_look_ahead(struct infer *in)
 {
-    struct map sizes = {0}, last_rows = {0};
-    bool is_done = find_rewrites(in) && find_conversions(in, &sizes, &last_rows);
+    struct map sizes = {0}, last_rows = {0}, synced = {0};
+    bool is_done = find_rewrites(in) && find_conversions(in, &sizes, &last_rows) && find_segments(in, &synced);
 
     map_free(&sizes);
     map_free(&last_rows);
+    map_free(&synced);
     return is_done;
 }
 
@@ -158,6 +225,8 @@ void f2fs_cache_nodes(struct infer *in, size_t row, struct thread *thread)
         if (e->kind[row] == INFER_DROPPED) {
             forget(&in->f2fs.nodes, e->dev[row], nid);
             forget(&in->f2fs.resumes, e->dev[row], nid);
+            if (thread->touched != NOTHING && in->files[thread->touched].ino == (int64_t)nid)
+                thread->touched = NOTHING; // deleted
             continue;
         }
         thread->f2fs.node = (int64_t)nid;
@@ -177,11 +246,32 @@ void f2fs_resume(struct infer *in, size_t row, struct thread *thread)
     thread->f2fs.node = 0;
     if (!(e->flags[row] & FLAG_F2FS) || elapsed_ns(in, (size_t)thread->last_row, row) < CREATED_NS)
         return;
+    // No other thread ran before the inode was dirty. If none ran for a long time, the machine was paused.
+    uint64_t quiet_ns = elapsed_ns(in, (size_t)thread->last_row, (size_t)thread->last_row + 1);
+    if (quiet_ns >= CREATED_NS && quiet_ns < PAUSED_NS)
+        return;
     resumed = map_add(&in->f2fs.resumes, e->dev[row], nid);
     if (resumed)
         *resumed = row + 1;
     else
         in->is_failed = true;
+}
+
+// Return whether a node that entered the cache is a new one: it is not read, alone or with others.
+static bool is_new_node(const struct infer *in, size_t row)
+{
+    const struct infer_events *e = in->events;
+
+    for (size_t next = row + 1; next < e->rows && elapsed_ns(in, row, next) < CREATED_NS; next++) {
+        bool is_of_thread = e->tid[next] == e->tid[row];
+
+        if (e->kind[next] == INFER_READS && e->dev[next] == e->dev[row] &&
+            (is_of_thread || (e->flags[next] & FLAG_KERNEL)))
+            return false;
+        if (is_of_thread && (e->kind[next] != INFER_CACHED || e->ino[next] != NODE_INODE))
+            break;
+    }
+    return true;
 }
 
 int64_t f2fs_dirtied(struct infer *in, size_t at, size_t row)
@@ -190,6 +280,8 @@ int64_t f2fs_dirtied(struct infer *in, size_t at, size_t row)
     uint64_t node = map_value(&in->f2fs.nodes, file->dev, (uint64_t)file->ino);
 
     file->is_created = file->is_dated = false;
+    if (!file->is_written && node && is_new_node(in, node - 1))
+        file->is_new = true;
     if (!file->is_new || file->is_written)
         return (int64_t)row;
     file->is_dated = node && elapsed_ns(in, node - 1, row) < WAIT_NS;
@@ -248,6 +340,34 @@ void f2fs_flush(struct infer *in, size_t at, int64_t row, struct thread *thread)
     thread->f2fs.heat = prepare(in, file);
     if (file->dirty.end)
         file->writeback_index = queue_pages(in, at, row, 0, thread, &thread->issues);
+}
+
+void f2fs_flush_dropped(struct infer *in, size_t at, size_t row, int64_t count, struct thread *thread)
+{
+    const struct infer_events *e = in->events;
+    const struct queue *dirty = &in->files[at].dirty;
+    int32_t tid = e->tid[row];
+    int64_t first = e->first[row], end = first;
+    size_t begin = 0;
+
+    for (size_t limit = row + MAX_AHEAD; row < e->rows && row < limit; row++) {
+        if (e->tid[row] != tid)
+            continue;
+        if (e->kind[row] != INFER_DROPPED || e->ino[row] != in->files[at].ino || e->first[row] != end)
+            break;
+        end += e->count[row];
+    }
+    sort_dirty(in, &in->files[at]);
+    while (begin < dirty->end && dirty->pages[begin].block < first)
+        begin++;
+    size_t after = begin;
+    while (after < dirty->end && dirty->pages[after].block < end)
+        after++;
+    if ((int64_t)(after - begin) != count)
+        return;
+    thread->f2fs.heat = dirty->end > HOT_PAGES && !in->files[at].is_hot ? WARM : HOT;
+    for (size_t k = begin; k < after && !in->is_failed; k++)
+        queue_page(in, dirty->pages[k], (int64_t)row, thread, &thread->issues);
 }
 
 // Return how many dirty pages, from this one on, are about to be written at this distance from their index, in runs of
@@ -349,6 +469,11 @@ void f2fs_flush_in_background(struct infer *in, size_t at, int64_t row, struct t
 
 // --- logs ------------------------------------------------------------------------------------------------------------
 
+static bool has_nodes(const struct f2fs_log *log)
+{
+    return log->nr_nodes > log->nr_data;
+}
+
 struct f2fs_log *f2fs_log_at(struct infer *in, uint32_t dev, int64_t block)
 {
     struct f2fs_log *full = NULL, *ahead = NULL;
@@ -361,7 +486,7 @@ struct f2fs_log *f2fs_log_at(struct infer *in, uint32_t dev, int64_t block)
         if (log->next == block || log->ahead_end == block)
             return log;
         if (log->next % SEGMENT_BLOCKS == 0) {
-            if (!full || full->row < log->row)
+            if (has_nodes(log) == is_node_segment(in, dev, block) && (!full || full->row < log->row))
                 full = log;
         } else if (log->next < block && block / SEGMENT_BLOCKS == log->next / SEGMENT_BLOCKS) {
             ahead = ahead && ahead->next > log->next ? ahead : log;
@@ -423,11 +548,6 @@ static void log_add(struct infer *in, const struct f2fs_log *log)
         *oldest = *log;
     else if (grow(in, (void **)&in->f2fs.logs, in->f2fs.nr_logs, &in->f2fs.log_capacity, sizeof(*log)))
         in->f2fs.logs[in->f2fs.nr_logs++] = *log;
-}
-
-static bool has_nodes(const struct f2fs_log *log)
-{
-    return log->nr_nodes > log->nr_data;
 }
 
 // Note that data of a file are in a log. A large file is in the log of hot data if its name ends in such as .db, which
@@ -518,7 +638,8 @@ static bool converted(struct infer *in, const struct issue *issue, int64_t block
     page.file = file_at(in, issue->dev, in->events->ino[row]);
     if (page.file == NOTHING)
         return false;
-    page_remove(in, page.file, page.block, &page.author);
+    if (!page_remove(in, page.file, page.block, &page.author))
+        page.author = (int64_t)row;
     write_page(in, issue, block, &page, page.author, RULE_CONVERTED);
     set_data(log, HOT, &in->files[page.file]);
     return true;
@@ -546,7 +667,7 @@ static struct queue *next_queue(struct infer *in, const struct issue *issue, str
             log->heat = is_warm && (!is_hot || f2fs_has_log(in, issue->dev, HOT)) ? WARM : HOT;
         if (log->heat == HOT ? is_hot : log->heat == WARM && is_warm)
             return queues[log->heat];
-        if (flusher->oldest == NOTHING)
+        if (flusher->oldest == NOTHING || flusher->f2fs.rule == RULE_WRITEBACK_MISFIT)
             return is_hot ? queues[HOT] : queues[WARM];
         f2fs_flush_in_background(in, flusher->oldest, issue->event, flusher);
     }
@@ -567,6 +688,10 @@ static void writeback(struct infer *in, const struct issue *issue, int64_t block
     if (at == NOTHING)
         return;
     struct thread *flusher = &in->threads[at];
+    if (log->heat == HEAT_UNKNOWN && !log->nr_data && flusher->f2fs.has_unplaced) {
+        write_unknown(in, issue, block);
+        return;
+    }
     if (log->heat == HEAT_UNKNOWN && !log->nr_data && f2fs_has_log(in, issue->dev, HOT))
         log->heat = WARM;
     struct queue *queue = next_queue(in, issue, log, flusher);
@@ -581,6 +706,26 @@ static void writeback(struct infer *in, const struct issue *issue, int64_t block
         write_unknown(in, issue, block);
 }
 
+// Write a page of another fsync, or of the flusher.
+static void write_foreign(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log,
+                          struct f2fs_thread *thread)
+{
+    enum infer_rule rule = thread->is_mixed ? RULE_SYNC_OTHER : RULE_SYNC;
+    size_t k = 0;
+
+    if (!thread->nr_others && !thread->is_unknown) {
+        writeback(in, issue, block, log);
+        return;
+    }
+    log->nr_data++;
+    while (k < thread->nr_others && !thread->others[k].count)
+        k++;
+    if (k == thread->nr_others || !write_next(in, issue, block, &in->threads[thread->others[k].thread].issues, rule))
+        write_unknown(in, issue, block);
+    else
+        thread->others[k].count--;
+}
+
 static void write_for_sync(struct infer *in, const struct issue *issue, int64_t block, struct f2fs_log *log)
 {
     struct thread *holder = &in->threads[issue->holder];
@@ -589,17 +734,16 @@ static void write_for_sync(struct infer *in, const struct issue *issue, int64_t 
 
     if (is_own && holder->f2fs.nr_foreign && !has_nodes(log)) {
         holder->f2fs.nr_foreign--;
-        if (holder->f2fs.foreign == NOTHING)
-            writeback(in, issue, block, log);
-        else if (!write_next(in, issue, block, &in->threads[holder->f2fs.foreign].issues, RULE_SYNC_OTHER))
-            write_unknown(in, issue, block);
+        write_foreign(in, issue, block, log, &holder->f2fs);
         return;
     }
     bool can_be_data = !has_nodes(log) || (is_own && log->nr_nodes - log->nr_data < MANY_BLOCKS);
+    bool has_data = log->nr_data || issue->blocks >= MANY_BLOCKS;
+    enum infer_rule rule = is_own && !holder->f2fs.is_mixed ? RULE_SYNC : RULE_SYNC_OTHER;
 
-    if (can_be_data && write_next(in, issue, block, &holder->issues, is_own ? RULE_SYNC : RULE_SYNC_OTHER)) {
+    if (can_be_data && write_next(in, issue, block, &holder->issues, rule)) {
         set_data(log, holder->f2fs.heat, &in->files[page.file]);
-    } else if (!has_nodes(log) && !in->files[page.file].is_written && (log->nr_data || issue->blocks >= MANY_BLOCKS)) {
+    } else if (is_own && !has_nodes(log) && has_data) {
         write_page(in, issue, block, &page, page.author, RULE_SYNC); // stored through a memory map
     } else if (log->nr_data > log->nr_nodes) {
         write_unknown(in, issue, block); // a directory
@@ -618,8 +762,10 @@ static void self(struct infer *in, const struct issue *issue, int64_t block, str
     }
     if (write_next(in, issue, block, &thread->issues, RULE_SELF))
         set_data(log, thread->f2fs.heat, &in->files[thread->wrote]);
-    else
+    else if (issue->flags & FLAG_SYNC)
         direct(in, issue, block);
+    else
+        write_unknown(in, issue, block); // direct I/O is synchronous (fs/iomap/direct-io.c, iomap_dio_bio_opflags)
 }
 
 // --- order of the rules ----------------------------------------------------------------------------------------------
@@ -672,6 +818,7 @@ static void write_block(struct infer *in, const struct issue *issue, int64_t blo
 
     other.next = block + 1;
     other.row = issue->event;
+    other.nr_nodes = is_node_segment(in, issue->dev, block) ? MANY_BLOCKS : 0;
     bool is_appended = log && f2fs_append(log, block, 1);
     if (is_appended)
         log->row = other.row;
@@ -697,7 +844,7 @@ static size_t syncing_thread(struct infer *in, const struct issue *issue, const 
 
     if (in->threads[issue->thread].syncing != NOTHING)
         return issue->thread;
-    if (!(issue->flags & FLAG_KBLOCKD) || !(issue->flags & FLAG_SYNC))
+    if (issue->is_writeback || !(issue->flags & FLAG_KBLOCKD) || !(issue->flags & FLAG_SYNC))
         return NOTHING;
     for (size_t k = 0; k < in->nr_syncing; k++) {
         struct thread *thread = &in->threads[in->syncing[k]];
@@ -731,6 +878,7 @@ void f2fs_free(struct infer *in)
     map_free(&in->f2fs.resumes);
     map_free(&in->f2fs.places);
     map_free(&in->f2fs.rewrites);
+    map_free(&in->f2fs.segments);
     free(in->f2fs.next_rows);
     free(in->f2fs.conversions);
     free(in->f2fs.logs);

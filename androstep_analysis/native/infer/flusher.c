@@ -7,21 +7,25 @@
 // - Requests of a thread collect in its plug, which issues the last one first (block/blk-mq.c, blk_mq_flush_plug_list).
 #include "infer/state.h"
 
-#define MAX_BURST      64            // requests of a plug
-#define BURST_ROWS     1024          // in which they are searched for
-#define BURST_NS       1000000       // between two of them
-#define BREAK_NS       500000000     // the flusher does not wait so long between two requests of a pass
-#define EXPIRE_NS      2000000000ULL // age of a dirty inode that is written: vm.dirty_expire_centisecs of Android
-#define INTERVAL_NS    1000000000ULL // between passes in which all files are skipped
-#define DELAY_NS       100000000ULL  // between the begin of a pass and its first request
-#define SYNC_NS        2000000000ULL // between a fsync and the next pass over the files that were skipped for it
-#define COLLECT_NS     20000000      // between the collection of a page and its request
-#define DROP_ROWS      64            // in which the end of a file is searched for
-#define MAX_CANDIDATES 256           // dirty files that may be written in a burst
-#define MAX_GAP        64            // of them that were skipped
-#define MAX_COLLECTED  16            // pages that wait for a fsync, but are already collected
-#define MIN_SKIPPED    16            // blocks that show that files were skipped
-#define MIN_FOUND      32            // blocks that show the place in the order after it was lost
+#define MAX_BURST       64            // requests of a plug
+#define BURST_ROWS      1024          // in which they are searched for
+#define BURST_NS        1000000       // between two of them
+#define BREAK_NS        500000000     // the flusher does not wait so long between two requests of a pass
+#define EXPIRE_NS       2000000000ULL // age of a dirty inode that is written: vm.dirty_expire_centisecs of Android
+#define INTERVAL_NS     1000000000ULL // between passes in which all files are skipped
+#define DELAY_NS        100000000ULL  // between the begin of a pass and its first request
+#define SYNC_NS         2000000000ULL // between a fsync and the next pass over the files that were skipped for it
+#define COLLECT_NS      20000000      // between the collection of a page and its request
+#define DROP_ROWS       64            // in which the end of a file is searched for
+#define MAX_CANDIDATES  256           // dirty files that may be written in a burst
+#define MAX_GAP         64            // of them that were skipped
+#define MAX_COLLECTED   16            // pages that wait for a fsync, but are already collected
+#define MIN_SKIPPED     16            // blocks that show that files were skipped
+#define MAX_SEARCHED    64            // threads in a fsync that are searched for such pages
+#define MAX_FSYNC_ROWS  4096          // in which the requests of a fsync are searched for
+#define MIN_FILE_PAGES  4             // mean pages of these files, if all files that are due are written, and
+#define MANY_FILE_PAGES 16            // otherwise
+#define MIN_FOUND       32            // blocks that show the place in the order after it was lost
 
 // Requests that a thread issues at once.
 struct burst {
@@ -53,6 +57,15 @@ static struct burst collect(const struct infer_events *e, size_t row)
         burst.rows[burst.count++] = last = next;
     }
     return burst;
+}
+
+static int64_t nr_blocks(const struct infer_events *e, const struct burst *burst)
+{
+    int64_t blocks = 0;
+
+    for (size_t k = 0; k < burst->count; k++)
+        blocks += e->count[burst->rows[k]];
+    return blocks;
 }
 
 // --- files of a burst ------------------------------------------------------------------------------------------------
@@ -124,15 +137,6 @@ static bool count_blocks(struct infer *in, const struct burst *burst, int64_t co
             counts[log ? log->heat : HEAT_UNKNOWN] += e->count[burst->rows[k]];
     }
     return is_end;
-}
-
-static int64_t nr_waiting(struct infer *in, const struct queue *queue)
-{
-    int64_t count = 0;
-
-    for (size_t k = queue->head; k < queue->end; k++)
-        count += has_page(in, WAITING, &queue->pages[k]);
-    return count;
 }
 
 // Return whether pages of a file are dropped just after a request. A file that is being deleted is not written.
@@ -294,6 +298,11 @@ static enum infer_rule queue_files(struct infer *in, struct thread *flusher, siz
 
         if (!end || (gap && !is_complete(in, all, end, row)))
             continue;
+        flusher->f2fs.is_continued = all->warm[end] - all->warm[gap] > counts[WARM];
+        flusher->f2fs.is_complete = is_complete(in, all, end, row);
+        flusher->f2fs.nr_files = 0;
+        for (size_t k = gap; k < end; k++)
+            flusher->f2fs.nr_files += all->hot[k + 1] > all->hot[k] || all->warm[k + 1] > all->warm[k];
         mark_unordered(in, all, gap, end, is_open ? all->count : end);
         for (size_t k = 0; k < end; k++)
             if (k < gap)
@@ -399,6 +408,29 @@ static enum infer_rule fit_files(struct infer *in, struct thread *flusher, size_
     return queue_files(in, flusher, row, &all, counts, false, false);
 }
 
+// Do the same if blocks continue no known log: they begin one, else they are rewritten in place and may be of no file
+// that is known to be dirty, or they are pages that such a log lacks.
+static enum infer_rule fit_unplaced_files(struct infer *in, struct thread *flusher, size_t row,
+                                          int64_t counts[WARM + 1], enum f2fs_heat begun, bool is_open)
+{
+    int64_t unplaced = counts[HEAT_UNKNOWN] < counts[begun] ? counts[HEAT_UNKNOWN] : counts[begun];
+    enum infer_rule rule = fit_files(in, flusher, row, counts, is_open);
+
+    flusher->f2fs.has_unplaced = false;
+    if (rule != RULE_WRITEBACK_MISFIT || !unplaced)
+        return rule;
+    counts[begun] -= unplaced;
+    flusher->f2fs.has_unplaced = true;
+    if (counts[HOT] + counts[WARM] > 0)
+        rule = fit_files(in, flusher, row, counts, is_open);
+    if (rule != RULE_WRITEBACK_MISFIT)
+        return rule;
+    counts[begun == HOT ? WARM : HOT] += unplaced;
+    rule = fit_files(in, flusher, row, counts, is_open);
+    flusher->f2fs.has_unplaced = rule == RULE_WRITEBACK_MISFIT;
+    return rule;
+}
+
 // Find the files that the flusher writes in blocks of a burst. Returns whether they fit.
 static bool find_files(struct infer *in, size_t row, int64_t counts[WARM + 1], bool is_open)
 {
@@ -408,7 +440,8 @@ static bool find_files(struct infer *in, size_t row, int64_t counts[WARM + 1], b
         return false;
     struct thread *flusher = &in->threads[at];
     begin_pass(in, flusher, row);
-    counts[f2fs_has_log(in, in->events->dev[row], HOT) ? WARM : HOT] += counts[HEAT_UNKNOWN];
+    enum f2fs_heat begun = f2fs_has_log(in, in->events->dev[row], HOT) ? WARM : HOT;
+    counts[begun] += counts[HEAT_UNKNOWN];
     counts[HOT] -= nr_waiting(in, &flusher->issues);
     counts[WARM] -= nr_waiting(in, &flusher->f2fs.warm);
     if (counts[HOT] <= 0 && counts[WARM] <= 0) {
@@ -419,39 +452,98 @@ static bool find_files(struct infer *in, size_t row, int64_t counts[WARM + 1], b
         counts[HOT] = 0;
     if (counts[WARM] < 0)
         counts[WARM] = 0;
-    flusher->f2fs.rule = fit_files(in, flusher, row, counts, is_open);
-    // A short burst fits by chance if the order was lost before.
-    int64_t min_blocks = flusher->f2fs.is_lost ? MIN_FOUND : flusher->f2fs.rule == RULE_WRITEBACK ? 0 : MIN_SKIPPED;
-    if (flusher->f2fs.rule != RULE_WRITEBACK_MISFIT && counts[HOT] + counts[WARM] < min_blocks)
+    flusher->f2fs.rule = fit_unplaced_files(in, flusher, row, counts, begun, is_open);
+    // A short burst, or one of small files, fits by chance if files were skipped or the order was lost before.
+    int64_t min_blocks = flusher->f2fs.rule == RULE_WRITEBACK_DURING_SYNC ? MIN_SKIPPED : 0;
+    int64_t of_files = (flusher->f2fs.is_complete ? MIN_FILE_PAGES : MANY_FILE_PAGES) * flusher->f2fs.nr_files;
+    if (flusher->f2fs.is_lost)
+        min_blocks = MIN_FOUND;
+    if (min_blocks && min_blocks < of_files)
+        min_blocks = of_files;
+    // Any number of pages fits a large file that is continued in the next burst.
+    int64_t fitted = counts[HOT] + (flusher->f2fs.is_continued ? 0 : counts[WARM]);
+    if (flusher->f2fs.rule != RULE_WRITEBACK_MISFIT && fitted < min_blocks)
         flusher->f2fs.rule = RULE_WRITEBACK_MISFIT;
-    else
+    else if (flusher->f2fs.rule != RULE_WRITEBACK_DURING_SYNC)
         flusher->f2fs.is_lost = flusher->f2fs.rule == RULE_WRITEBACK_MISFIT;
     if (!is_open || flusher->f2fs.rule != RULE_WRITEBACK_MISFIT)
         flusher->f2fs.began = row + 1;
     return flusher->f2fs.rule != RULE_WRITEBACK_MISFIT;
 }
 
+// Return the first write request of a thread from this event on, during its fsync, or NOTHING.
+static size_t next_write(const struct infer_events *e, size_t row, int32_t tid)
+{
+    for (size_t next = row + 1; next < e->rows && next - row < MAX_FSYNC_ROWS; next++) {
+        if (e->tid[next] != tid)
+            continue;
+        if (e->kind[next] == INFER_SYNCED)
+            break;
+        if (f2fs_is_write(e, next))
+            return next;
+    }
+    return NOTHING;
+}
+
+// Return how many of the pages that wait for the fsync of another thread it will not issue itself, so that others do.
+static int64_t nr_missing(const struct infer *in, size_t row, struct thread *thread)
+{
+    const struct infer_events *e = in->events;
+    size_t next = next_write(e, row, e->tid[thread->sync]);
+    int64_t missing = nr_waiting(in, &thread->issues);
+
+    if (next == NOTHING)
+        return missing;
+    struct burst burst = collect(e, next);
+    return missing + nr_waiting(in, &thread->f2fs.rewrites) - nr_blocks(e, &burst);
+}
+
 // The kernel collects pages for a log in one bio, whoever writes them (fs/f2fs/data.c, f2fs_submit_page_write). A fsync
-// therefore issues the last pages of another one, or of the flusher, before its own.
+// therefore issues pages of others, or of the flusher, that were collected before its own. The order is uncertain if
+// there are several others of which one began later.
 static void find_foreign_pages(struct infer *in, const struct burst *burst, size_t tid)
 {
-    struct f2fs_thread *own = &in->threads[tid].f2fs;
-    int64_t counts[WARM + 1] = {0}, waiting = nr_waiting(in, &in->threads[tid].issues);
+    struct thread *thread = &in->threads[tid];
+    struct f2fs_thread *own = &thread->f2fs;
+    int64_t counts[WARM + 1] = {0}, waiting = nr_waiting(in, &thread->issues), missing = 0;
 
     own->nr_foreign = 0;
+    own->is_mixed = false;
     count_blocks(in, burst, counts);
     int64_t foreign = counts[HOT] + counts[WARM] - waiting;
-    if (!waiting || foreign <= 0)
+    own->nr_others = 0;
+    if (foreign <= 0)
         return;
-    own->foreign = NOTHING;
-    for (size_t k = 0; k < in->nr_syncing; k++)
-        if (in->syncing[k] != tid && nr_waiting(in, &in->threads[in->syncing[k]].issues) == foreign)
-            own->foreign = in->syncing[k];
+    for (size_t k = 0; k < in->nr_syncing && k < MAX_SEARCHED && own->nr_others < MAX_OTHERS; k++) {
+        struct thread *other = &in->threads[in->syncing[k]];
+        int64_t count = in->syncing[k] == tid ? 0 : nr_missing(in, burst->rows[0], other);
+
+        if (count <= 0)
+            continue;
+        missing += count;
+        own->is_mixed |= other->sync > thread->sync;
+        own->others[own->nr_others++] = (struct f2fs_other){in->syncing[k], count};
+    }
+    for (size_t k = 0; k < own->nr_others && missing != foreign; k++)
+        if (own->others[k].count == foreign) {
+            own->others[0] = own->others[k];
+            own->is_mixed = in->threads[own->others[0].thread].sync > thread->sync;
+            own->nr_others = 1;
+            missing = foreign;
+        }
+    if (missing != foreign)
+        own->nr_others = 0;
+    // Few blocks may have been stored through a memory map, or be nodes.
+    if (!waiting && (!own->nr_others || foreign < MANY_BLOCKS)) {
+        own->nr_others = 0;
+        return;
+    }
     enum f2fs_heat heat = counts[WARM] > counts[HOT] ? WARM : HOT;
     int64_t of_flusher[WARM + 1] = {
         [HEAT_UNKNOWN] = 0, [HOT] = heat == HOT ? foreign : 0, [WARM] = heat == WARM ? foreign : 0};
-    if (own->foreign != NOTHING || find_files(in, burst->rows[0], of_flusher, true))
-        in->threads[tid].f2fs.nr_foreign = foreign;
+    own->nr_foreign = foreign;
+    own->is_mixed &= own->nr_others > 1;
+    own->is_unknown = !own->nr_others && !find_files(in, burst->rows[0], of_flusher, true);
 }
 
 // --- requests --------------------------------------------------------------------------------------------------------
@@ -470,10 +562,10 @@ static bool continues(const struct infer *in, size_t row, bool has_nodes)
 }
 
 // Return the next request of a burst: one that continues a log of data, or else the one with the lowest block. Nodes
-// come last.
+// come after these, and before a request that may continue their log in another segment.
 static size_t next_request(const struct infer *in, const struct burst *burst)
 {
-    size_t lowest = NOTHING, node = NOTHING;
+    size_t lowest = NOTHING, node = NOTHING, segment = NOTHING;
 
     for (size_t k = 0; k < burst->count; k++) {
         size_t row = burst->rows[k];
@@ -484,25 +576,87 @@ static size_t next_request(const struct infer *in, const struct burst *burst)
             return k;
         if (continues(in, row, true))
             node = node == NOTHING ? k : node;
+        else if (in->events->first[row] % SEGMENT_BLOCKS == 0)
+            segment = segment == NOTHING ? k : segment;
         else if (lowest == NOTHING || in->events->first[row] < in->events->first[burst->rows[lowest]])
             lowest = k;
     }
-    return lowest == NOTHING ? node : lowest;
+    if (lowest != NOTHING)
+        return lowest;
+    return node == NOTHING ? segment : node;
+}
+
+// A thread that drops pages of a file writes those that are dirty before, whoever wrote them: a direct write, or a call
+// that makes a hole. Queue the pages of a file if the next event of the thread is of that file and they fit the burst.
+static void find_flushed_pages(struct infer *in, const struct burst *burst, struct thread *thread)
+{
+    const struct infer_events *e = in->events;
+    size_t last = burst->rows[burst->count - 1], next = last + 1;
+    int64_t blocks = nr_blocks(e, burst);
+
+    while (next < e->rows && next - last < BURST_ROWS &&
+           (e->tid[next] != e->tid[last] || e->kind[next] >= INFER_WRITES))
+        next++;
+    if (next == e->rows || next - last == BURST_ROWS || e->dev[next] != e->dev[last])
+        return;
+    size_t at = file_at(in, e->dev[next], e->ino[next]);
+    if (at == NOTHING)
+        return;
+    if ((int64_t)in->files[at].nr_dirty == blocks) {
+        f2fs_flush(in, at, (int64_t)burst->rows[0], thread);
+        return;
+    }
+    f2fs_flush_dropped(in, at, next, blocks, thread);
+}
+
+// Find the places of files that are due before the blocks of a burst are counted.
+static void find_due_places(struct infer *in, const struct burst *burst)
+{
+    size_t row = burst->rows[0], at = thread_at(in, true, in->events->dev[row]);
+
+    if (at != NOTHING)
+        list_candidates(in, &in->threads[at], row, nr_blocks(in->events, burst), EXPIRE_NS - DELAY_NS, true);
+}
+
+// Return whether kblockd issues synchronous requests for the flusher, which syncs a filesystem, and not for a fsync:
+// they are many and fit the files that are dirty.
+static bool syncs_files(struct infer *in, const struct burst *burst)
+{
+    int64_t counts[WARM + 1] = {0};
+    size_t at = thread_at(in, true, in->events->dev[burst->rows[0]]);
+    bool is_open = count_blocks(in, burst, counts);
+
+    if (at == NOTHING || counts[HEAT_UNKNOWN] + counts[HOT] + counts[WARM] < MIN_FOUND)
+        return false;
+    for (size_t k = 0; k < in->nr_syncing; k++)
+        if (nr_waiting(in, &in->threads[in->syncing[k]].issues) == counts[HOT] + counts[WARM])
+            return false;
+    bool was_lost = in->threads[at].f2fs.is_lost;
+    if (find_files(in, burst->rows[0], counts, is_open))
+        return true;
+    in->threads[at].f2fs.is_lost = was_lost;
+    return false;
 }
 
 static void write_burst(struct infer *in, size_t row, size_t tid)
 {
     const struct infer_events *e = in->events;
     struct burst burst = collect(e, row);
+    bool is_writeback = false;
 
     in->threads[tid].f2fs.written = burst.rows[burst.count - 1] + 1;
     if (in->threads[tid].syncing != NOTHING) {
         find_foreign_pages(in, &burst, tid);
-    } else if ((e->flags[row] & (FLAG_FLUSHER | FLAG_KBLOCKD)) && !(e->flags[row] & FLAG_SYNC)) {
+    } else if ((e->flags[row] & FLAG_FLUSHER) || (e->flags[row] & (FLAG_KBLOCKD | FLAG_SYNC)) == FLAG_KBLOCKD) {
         int64_t counts[WARM + 1] = {0};
 
+        find_due_places(in, &burst);
         bool is_open = count_blocks(in, &burst, counts);
         find_files(in, row, counts, is_open);
+    } else if (e->flags[row] & FLAG_KBLOCKD) {
+        is_writeback = syncs_files(in, &burst);
+    } else if (!(e->flags[row] & FLAG_KERNEL) && !is_waiting(in, WAITING, &in->threads[tid].issues)) {
+        find_flushed_pages(in, &burst, &in->threads[tid]);
     }
     for (size_t k = next_request(in, &burst); k != NOTHING && !in->is_failed; k = next_request(in, &burst)) {
         struct issue issue = {.event = (int64_t)burst.rows[k],
@@ -510,6 +664,7 @@ static void write_burst(struct infer *in, size_t row, size_t tid)
                               .flags = e->flags[burst.rows[k]],
                               .blocks = e->count[burst.rows[k]],
                               .thread = tid,
+                              .is_writeback = is_writeback,
                               .holder = NOTHING};
 
         burst.is_done[k] = true;

@@ -199,6 +199,8 @@ static void follow(struct infer *in, size_t row)
             f2fs_cache_nodes(in, row, &in->threads[tid]);
         for (int64_t k = 0; k < e->count[row]; k++)
             page_remove(in, file, e->first[row] + k, &author);
+        if (e->ino[row] >= FIRST_FILE && !(e->flags[row] & FLAG_KERNEL))
+            in->threads[tid].touched = file;
         break;
     case INFER_MAPPED:
         in->threads[tid].mapped = file;

@@ -272,3 +272,12 @@ bool is_waiting(const struct infer *in, enum state state, struct queue *queue)
         queue->head++;
     return queue->head < queue->end;
 }
+
+int64_t nr_waiting(const struct infer *in, const struct queue *queue)
+{
+    int64_t count = 0;
+
+    for (size_t k = queue->head; k < queue->end; k++)
+        count += has_page(in, WAITING, &queue->pages[k]);
+    return count;
+}

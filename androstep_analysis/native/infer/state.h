@@ -5,10 +5,11 @@
 #include "infer/infer.h"
 
 #define NOTHING        SIZE_MAX
-#define CREATED_NS     2000000  // between the event of a creation and the next event of its thread, unless preempted
+#define CREATED_NS     3000000  // between the event of a creation and the next event of its thread, unless preempted
 #define STALE_PAGES    64       // clean pages in the list of dirty pages of a file before it is compacted
 #define CREATION_NS    10000000 // between the creation of a file and its first event
 #define MAX_EARLIER    256      // files that may be listed too early
+#define MAX_OTHERS     8        // threads whose pages a fsync issues
 #define MANY_BLOCKS    8        // a fsync writes fewer nodes in one request
 #define SEGMENT_BLOCKS 512      // of F2FS: 2 MiB
 #define NODE_INODE     1        // F2FS keeps its nodes in the page cache of this inode, by their number
@@ -61,6 +62,12 @@ struct file {
     size_t nr_results;           // number of results at that time
 };
 
+// Pages of a thread in a fsync that another one issues.
+struct f2fs_other {
+    size_t thread;
+    int64_t count;
+};
+
 // The part of a thread that concerns F2FS.
 struct f2fs_thread {
     enum f2fs_heat heat;   // of the pages that it is about to issue
@@ -70,10 +77,17 @@ struct f2fs_thread {
     size_t issued;         // 1 + row of the last request of the flusher
     size_t began;          // the same of the first request in its last burst
     size_t written;        // 1 + row of the last of its requests that are already attributed
+    int64_t nr_files;      // of its last burst that fitted
+    bool is_complete;      // no file that is due remains after it
+    bool is_continued;     // the last file is, which is a large one
+    bool has_unplaced;     // blocks in its last burst that continue no log are of no file that is known to be dirty
     bool is_lost;          // a burst of the flusher did not fit, and no long one since
     enum infer_rule rule;  // for the pages that the flusher writes
-    int64_t nr_foreign;    // blocks that its fsync issues before its own, and
-    size_t foreign;        // the thread in a fsync whose they are; NOTHING: the flusher's
+    int64_t nr_foreign;    // blocks that its fsync issues before its own: those
+    size_t nr_others;      // of other threads in a fsync, or if there are none, of the flusher
+    struct f2fs_other others[MAX_OTHERS];
+    bool is_mixed;   // these may lie among its own
+    bool is_unknown; // nothing shows whose they are
 };
 
 struct thread {
@@ -124,6 +138,7 @@ struct f2fs {
     struct map resumes;  // the same for the next event of its thread, if the thread was preempted in between
     struct map places;   // by file and block: 1 + block of the device
     struct map rewrites; // by device and block: 1 + row of the next write request
+    struct map segments; // by device and segment: its numbers of blocks
     size_t *next_rows;   // values of `rewrites` after each written block
     size_t written;      // number of blocks written so far
     struct f2fs_conversion *conversions;
@@ -156,7 +171,8 @@ struct issue {
     uint8_t flags;
     int64_t blocks;
     size_t thread;
-    size_t holder; // the thread whose fsync issues it, or NOTHING
+    size_t holder;     // the thread whose fsync issues it, or NOTHING
+    bool is_writeback; // it is the flusher's, whoever issues it
 };
 
 // --- pages.c ---------------------------------------------------------------------------------------------------------
@@ -206,6 +222,7 @@ void drop(struct infer *in, enum state state, struct queue *queue);
 
 // Advance to the next page that still waits in the queue. Returns whether there is one.
 bool is_waiting(const struct infer *in, enum state state, struct queue *queue);
+int64_t nr_waiting(const struct infer *in, const struct queue *queue);
 
 // --- rules.c ---------------------------------------------------------------------------------------------------------
 
@@ -257,6 +274,9 @@ void f2fs_set_place(struct infer *in, const struct page *page, int64_t block);
 
 // Move the dirty pages of a file to the queues of the thread that is about to issue them, for a fsync or by itself.
 void f2fs_flush(struct infer *in, size_t at, int64_t row, struct thread *thread);
+
+// The same for those that the thread drops from this event on, if they are so many.
+void f2fs_flush_dropped(struct infer *in, size_t at, size_t row, int64_t count, struct thread *thread);
 
 // Queue the dirty pages of a file for the flusher, which goes round: mapping->writeback_index in fs/f2fs/data.c.
 void f2fs_flush_in_background(struct infer *in, size_t at, int64_t row, struct thread *flusher);
