@@ -69,7 +69,7 @@ RULES: Final = (
     Rule("writeback", "dirty pages in the order in which their files became dirty",
          Accuracy(99, 13122, 13045), blind_file=Accuracy(33, 223, 73), blind_owner=Accuracy(51, 222, 114)),
     Rule("writeback_during_sync", "the same on F2FS after files that the flusher skipped because of a fsync",
-         Accuracy(85, 62, 53), Accuracy(96, 62, 60)),
+         Accuracy(91, 105, 96), Accuracy(97, 105, 103)),
     Rule("writeback_unordered", "the same on F2FS where the order of new files is uncertain",
          Accuracy(76, 712, 548), Accuracy(83, 712, 596), is_stated=False),
     Rule("writeback_misfit", "the same on F2FS where the requests do not fit the files",
