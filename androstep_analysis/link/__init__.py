@@ -16,7 +16,7 @@ from androstep_analysis.ingest import clock
 from androstep_analysis.ingest.spool import Spool, batches, on_disk
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link import evidence, extents, inferred, owner
-from androstep_analysis.link.evidence import consistency, filetype
+from androstep_analysis.link.evidence import consistency, filetype, remade
 from androstep_analysis.link.evidence.consistency import Stated
 from androstep_analysis.link.evidence.snapshots import SOURCES, Images
 from androstep_analysis.link.extents import blocksize, pagesize
@@ -81,11 +81,18 @@ def tables(
     """
     recording = _prepare_events(staging, linked)
     reported = Stated(fs_types or {}, block_bytes or {}, nr_sectors or {}, recording.page_bytes)
-    images, checks = consistency.compare(snapshots, recording.staging, recording.all_events, linked.requests, reported)
+    requests = rwbs.with_recorded_flags(linked.requests, staging.flags)
+    others = remade.times(recording.fs_events, requests)
+    images, checks = consistency.compare(
+        snapshots, recording.staging, recording.all_events, linked.requests, reported, others
+    )
     types, sizes = _classify_devices(recording, images, reported)
+    one_size = _sizes_of_filesystems(recording, images, reported, others, sizes)
     mapping = evidence.evidence(
         *(images, recording.staging, recording.all_events, linked.requests, sizes, sources, mounts, types),
         page_bytes=recording.page_bytes,
+        others=others,
+        one_size=one_size,
     )
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     homes = _homes(recording, types) if "tracepoint" in sources else {}
@@ -134,6 +141,35 @@ def _classify_devices(
     types = {**of_single, **reported.fs_types, **images.fs_types}
     sizes = {**reported.block_bytes, **images.block_bytes}
     return types, blocksize.by_device(sizes, recording.linked, recording.all_events, recording.page_bytes)
+
+
+def _sizes_of_filesystems(
+    recording: _Recording, images: Images, reported: Stated, others: remade.Times, sizes: blocksize.Sizes
+) -> dict[int, remade.Span]:
+    """Return the span of each device with several filesystems (`others`) in which its blocks have one known size.
+
+    This is the whole recording if the first and the last filesystem have the same size, else the time of the first one,
+    or the time of the last one if only its size is known. Replaces the size in `sizes` if necessary.
+    """
+    spans: dict[int, remade.Span] = {}
+    for dev, times in others.items():
+        dated = {role: one for role, one in images.by_role.items() if one.dev == dev and role in images.placed}
+        events = recording.all_events.filter(pl.col("dev") == dev)
+        found = []
+        for when, is_then in (("before", pl.col("ts_ns") < times[0]), ("after", pl.col("ts_ns") >= times[-1])):
+            stated = [one.block_bytes for role, one in dated.items() if role.endswith(when)]
+            if when == "before" and dev in reported.block_bytes:
+                stated = [reported.block_bytes[dev]]
+            proven = blocksize.by_device({}, recording.linked, events.filter(is_then), recording.page_bytes)
+            found.append(stated[0] if stated else proven.facts.get(dev))
+        first, last = found
+        spans[dev] = (None, None) if first == last else (times[-1], None) if first is None else (None, times[0])
+        size = last if first is None else first
+        sizes.inferred.pop(dev, None)
+        sizes.facts.pop(dev, None)
+        if size is not None:
+            sizes.facts[dev] = size
+    return spans
 
 
 def _devices(linked: Requests) -> pl.Series:

@@ -23,11 +23,12 @@ from androstep_analysis.link.evidence import (
     inodes,
     journals,
     names,
+    remade,
     reused,
     unnumbered,
 )
 from androstep_analysis.link.evidence.inodes import FILE
-from androstep_analysis.link.evidence.snapshots import SOURCES, Images
+from androstep_analysis.link.evidence.snapshots import SOURCES, Images, Snapshot
 from androstep_analysis.link.extents import bio_pages, direct_io, operations, timeline
 from androstep_analysis.link.extents.blocksize import Sizes
 
@@ -51,13 +52,16 @@ def evidence(
     fs_types: Mapping[int, str] | None = None,
     *,
     page_bytes: int | None,
+    others: remade.Times,
+    one_size: Mapping[int, remade.Span],
 ) -> Evidence:
     """Return the extents and files that the trace and the images prove, each with its span of validity.
 
     `staging` has no repetitions of events (`tracepoints.without_repetitions`), `all_events` has them. Only `sources`
     are used; the times of commits count as evidence of the journal. `block_bytes`, `mounts` (for names) and `fs_types`
     have what is known of each device. Mappings with an inferred block size are inferred. `page_bytes` is the size of a
-    page (None: unknown).
+    page (None: unknown). `others` are the times at which a device got another filesystem, and `one_size` the span of
+    such a device in which `block_bytes` holds.
 
     If the recording has no offset between CLOCK_REALTIME and its clock, the offset comes from files whose creation
     both the trace and the image after have. Without any, the times of inodes cannot be compared with those of the
@@ -71,11 +75,13 @@ def evidence(
     offset_ns = incarnations.realtime_offset_ns(used, snapshots.last, lifetimes)
     offset_error_ns = 0 if staging.realtime_offset_ns == offset_ns else incarnations.TICK_NS
     staging, used = (replace(one, realtime_offset_ns=offset_ns) for one in (staging, used))
-    numbers = _numbers(snapshots, lifetimes, used, offset_error_ns)
+    numbers = _numbers(snapshots, lifetimes, used, offset_error_ns, others)
     located = {role: images.located(role, one, numbers.of_role(role)) for role, one in snapshots.by_role.items()}
     lifetimes = _with_types(lifetimes, located)
     all_sizes = {**block_bytes.inferred, **block_bytes.facts}
     statements = tracepoints.statements(used.fs_events, lifetimes, all_sizes, used.recorded or ())
+    after = [_numbered(one, role, numbers) for role, one in snapshots.by_role.items() if role.endswith("after")]
+    statements = remade.statements(statements, others, one_size, lifetimes, after)
     is_placed = ~pl.col("dev").is_in(list(block_bytes.inferred))
     statements = statements.with_columns(doubt_ns=pl.when(is_placed).then("doubt_ns").otherwise("valid_from_ns"))
     traced = _without_placed_metadata(tracepoints.extents(statements), snapshots)
@@ -87,16 +93,17 @@ def evidence(
     files = _files(snapshots, numbers, lifetimes, used, mounts or {})
     complete = _completely_mapped(located, used, fs_types)
     extents = [
-        *_of_changes(traced, located, lifetimes, requests, used, complete),
+        *_of_filesystems(traced, located, lifetimes, requests, used, complete, others, one_size),
         timeline.succeeding(tracepoints.likely(statements)),
         operations.extents(statements.filter(is_placed), used.fs_events, used.block, used.lost),
         unnumbered.typed_by_location(bios, snapshots.placed_filesystems),
         unnumbered.confirmed(bios, snapshots.after, files),
     ]
     if snapshots.journal is not None:
-        extents.append(journals.extents(snapshots.journal, numbers.journal, staging, offset_error_ns))
+        of_journal = journals.extents(snapshots.journal, numbers.journal, staging, offset_error_ns)
+        extents.append(remade.begun(of_journal, others))
     table = images.mark_unproven(images.table(extents), snapshots)
-    if not complete:  # These prove by themselves that the images belong to the trace.
+    if not complete and not others:  # These prove by themselves that the images belong to the trace.
         table = pl.concat([table, images.table(unnumbered.held(located.get("image_before"), snapshots, used))])
     return Evidence(table.sort("dev", "sector", "valid_from_ns"), files)
 
@@ -114,10 +121,12 @@ class _Numbers(NamedTuple):
         return self.images if role.startswith("image") else self.listings
 
 
-def _numbers(snapshots: Images, lifetimes: pl.DataFrame, staging: Staging, offset_error_ns: int) -> _Numbers:
+def _numbers(
+    snapshots: Images, lifetimes: pl.DataFrame, staging: Staging, offset_error_ns: int, others: remade.Times
+) -> _Numbers:
     of_images, listings = incarnations.combined(
-        incarnations.numbered(snapshots.before, snapshots.after, lifetimes, staging),
-        incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lifetimes, staging),
+        incarnations.numbered(snapshots.before, snapshots.after, lifetimes, staging, others),
+        incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lifetimes, staging, others),
     )
     unrecorded = tracepoints.without_lifetimes(staging.fs_events, staging.recorded or ())
     listings = incarnations.with_traced(listings, lifetimes, unrecorded)
@@ -159,6 +168,35 @@ def _completely_mapped(
     return [dev for dev in devices if tracepoints.maps_completely(staging.fs_events, dev, recorded, stated.get(dev))]
 
 
+def _of_filesystems(
+    traced: pl.DataFrame,
+    located: Mapping[str, images.Located],
+    lifetimes: pl.DataFrame,
+    requests: pl.LazyFrame,
+    staging: Staging,
+    complete: list[int],
+    others: remade.Times,
+    one_size: Mapping[int, remade.Span],
+) -> list[pl.DataFrame]:
+    """Return the extents of `_of_changes`, where images after are of other filesystems than before on some devices."""
+    if not others:
+        return _of_changes(traced, located, lifetimes, requests, staging, complete)
+    earlier, later = dict(located), {}
+    for role, one in located.items():
+        begin, end = one_size.get(one.snapshot.dev, (None, None))
+        is_later = role.endswith("after") and one.snapshot.dev in others
+        other_size_ns = end if is_later else begin
+        if is_later or other_size_ns is not None:
+            del earlier[role]
+        if is_later and other_size_ns is None:
+            later[role] = one
+    parts = _of_changes(traced, earlier, lifetimes, requests, staging, complete)
+    is_of_image = pl.col("source").cast(pl.String) != "tracepoint"
+    of_later = _of_changes(traced, later, lifetimes, requests, staging, complete) if later else []
+    begun = [remade.begun(part.filter(is_of_image), others) for part in of_later]
+    return [*(remade.ended(part, others) for part in parts), *begun]
+
+
 def _of_changes(
     traced: pl.DataFrame,
     located: Mapping[str, images.Located],
@@ -195,7 +233,7 @@ def _files(
     columns = list(schema.table("files").polars)
     after, before = (
         [
-            incarnations.assigned(snapshots.by_role[role].files, numbers.of_role(role)).select(columns)
+            _numbered(snapshots.by_role[role], role, numbers)
             for role in (f"image_{when}", f"listing_{when}")
             if role in snapshots.by_role
         ]
@@ -213,6 +251,11 @@ def _files(
     table = inodes.with_spans(table.join(times, on=FILE, how="left", maintain_order="left"), lifetimes, staging.last_ns)
     table = _mark_ambiguous(table, snapshots, numbers.unrecorded)
     return schema.conform(table.select(columns).sort(FILE), "files")
+
+
+def _numbered(one: Snapshot, role: str, numbers: _Numbers) -> pl.DataFrame:
+    """Return table `files` of an image or a listing with the incarnations of the trace."""
+    return incarnations.assigned(one.files, numbers.of_role(role)).select(list(schema.table("files").polars))
 
 
 def _traced_files(

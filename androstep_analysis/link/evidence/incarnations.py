@@ -6,13 +6,15 @@ same number. An image identifies a file by inode number and generation, the trac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.fs import Filesystem, tracepoints
+from androstep_analysis.fs.ext4 import tracepoints as tracepoints_ext4
+from androstep_analysis.fs.f2fs import tracepoints as tracepoints_f2fs
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence.inodes import NUMBER
@@ -24,14 +26,23 @@ TICK_NS = 20_000_000
 LAG_NS = 100_000_000
 """The maximum delay of the clock of the last tick: a CPU of a guest may miss ticks."""
 
+LAST_ROOT = max(tracepoints_ext4.ROOT_INODE, tracepoints_f2fs.ROOT_INODE)
+"""The highest number of a root directory. Files have higher ones."""
+
 GENERATION = (*NUMBER, "generation")
 """The key of a file in images, listings and journals."""
 
 
 def numbered(
-    before: Snapshot | None, after: Snapshot | None, lifetimes: pl.DataFrame, staging: Staging
+    before: Snapshot | None,
+    after: Snapshot | None,
+    lifetimes: pl.DataFrame,
+    staging: Staging,
+    remade: Collection[int] = (),
 ) -> pl.DataFrame:
     """Return dev, ino, generation and incarnation of every file in two images (or listings) of one filesystem.
+
+    On devices that are `remade` (`link.evidence.remade`), only the generation shows that a file was there before.
 
     | file | incarnation |
     |---|---|
@@ -46,7 +57,8 @@ def numbered(
     if before is not None:
         parts.append(before.files.select(*GENERATION, incarnation=pl.lit(0, pl.Int32)))
     if after is not None:
-        parts.append(_of_after(after, schema.empty("files") if before is None else before.files, lifetimes, staging))
+        older = schema.empty("files") if before is None else before.files
+        parts.append(_of_after(after, older, lifetimes, staging, bool(remade) and after.dev in remade))
     return pl.concat(parts).unique(GENERATION, keep="last", maintain_order=True)
 
 
@@ -84,7 +96,9 @@ def with_traced(table: pl.DataFrame, lifetimes: pl.DataFrame, devices: Sequence[
     )
 
 
-def _of_after(after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging) -> pl.DataFrame:
+def _of_after(
+    after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging, is_remade: bool
+) -> pl.DataFrame:
     """Return dev, ino, generation and incarnation of every file in the image after."""
     last = lifetimes.sort("incarnation").group_by(NUMBER).last()
     last = last.select(*NUMBER, latest="incarnation", traced_creation_ns="created_ns", traced_deletion_ns="deleted_ns")
@@ -106,16 +120,19 @@ def _of_after(after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, st
         .join(times, on=["ino", "generation"], how="left", nulls_equal=True, maintain_order="left")
     )
     latest = pl.col("latest").fill_null(0)
-    is_older = pl.col("is_same") | (pl.col("created_ns") < pl.lit(staging.first_ns) - TICK_NS)
+    is_before = pl.col("created_ns") < pl.lit(None if is_remade else staging.first_ns, pl.Int64) - TICK_NS
     is_same_number = pl.col("is_same") & pl.col("generation").is_not_null()
-    is_throughout = is_same_number | (pl.col("created_ns") < pl.lit(staging.first_ns) - TICK_NS)
+    is_root = pl.col("ino") <= LAST_ROOT
+    is_older = (is_same_number | is_root if is_remade else pl.col("is_same")) | is_before
+    is_throughout = is_same_number | is_before
+    is_last = _is_last(files, after, staging) & (pl.col("created_ns").is_not_null() | pl.lit(not is_remade))
     is_only = pl.col("dev").is_in(unrecorded) & (pl.col("latest") == 1)
     number = (
         pl.when((latest == 0) & is_older.fill_null(False))
         .then(0)
         .when((is_only & is_throughout).fill_null(False))
         .then(latest)
-        .when(_is_last(files, after, staging) | _is_alive(staging))
+        .when(is_last | (_is_alive(staging) & pl.lit(not is_remade)))
         .then(latest)
         .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
     )

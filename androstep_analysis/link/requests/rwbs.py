@@ -59,7 +59,7 @@ def with_words(block: pl.LazyFrame, words: Collection[str]) -> pl.LazyFrame:
     return block.with_columns(rwbs=pl.when(is_word).then(_WORD + pl.col("rwbs")).otherwise("rwbs"))
 
 
-def with_recorded_flags(requests: pl.DataFrame, recorded_flags: frozenset[str]) -> pl.DataFrame:
+def with_recorded_flags(requests: schema.Frame, recorded_flags: frozenset[str]) -> schema.Frame:
     """Return table requests with null for flags that were not recorded: by the format, or for rows without letters."""
     has_letters = pl.col("rwbs").is_not_null() & ~pl.col("rwbs").str.starts_with(_WORD)
     return requests.with_columns(

@@ -16,7 +16,7 @@ The counts lead to one of these verdicts (`verdict.KINDS` and `verdict.Compariso
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from androstep_analysis.link.evidence import incarnations
 from androstep_analysis.link.evidence.consistency import blocks, files, identity
 from androstep_analysis.link.evidence.consistency.trace import Stated, device_trace
 from androstep_analysis.link.evidence.consistency.verdict import KINDS, CheckResult, Comparison, Tally, table
+from androstep_analysis.link.evidence.remade import Span, Times
 from androstep_analysis.link.evidence.snapshots import Images, is_numbered
 
 __all__ = ["CHECKS", "Stated", "compare", "table"]
@@ -96,13 +97,19 @@ CHECKS = (
 
 
 def compare(
-    snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
+    snapshots: Images,
+    staging: Staging,
+    all_events: pl.LazyFrame,
+    requests: pl.LazyFrame,
+    stated: Stated,
+    remade: Times,
 ) -> tuple[Images, list[Comparison]]:
     """Compare the images and listings with the trace, and return them with `proven` and `placed`, and the results.
 
     `staging` has the events of each filesystem on its own device (`tracepoints.on_filesystems`), without repetitions
     (`tracepoints.without_repetitions`); `all_events` has the repetitions too. Unproven images get inode numbers of
-    their own. Raises `InputError` if an image or a listing contradicts the trace.
+    their own. On a device with another filesystem since a time in `remade`, an image is compared with the events of its
+    own filesystem only. Raises `InputError` if an image or a listing contradicts the trace.
     """
     if snapshots.listed_before is not None:
         at_start = incarnations.listed_at_start(snapshots.listed_before, staging)
@@ -111,18 +118,28 @@ def compare(
     if not by_role:
         return snapshots, []
     traces = {
-        dev: device_trace(dev, snapshots, staging, all_events, requests, stated)
-        for dev in {one.dev for one in by_role.values()}
+        (dev, span): device_trace(dev, snapshots, staging, all_events, requests, stated, span)
+        for dev, span in {(one.dev, _span(role, remade.get(one.dev))) for role, one in by_role.items()}
     }
-    comparisons = {role: Comparison(role, one, traces[one.dev]) for role, one in by_role.items()}
+    comparisons = {
+        role: Comparison(role, one, traces[one.dev, _span(role, remade.get(one.dev))]) for role, one in by_role.items()
+    }
     for comparison in comparisons.values():
         _run(comparison, "before" if comparison.is_before else "after")
     for kind in ("image", "listing"):
-        if f"{kind}_before" in comparisons:
+        before = by_role.get(f"{kind}_before")
+        if before is not None and before.dev not in remade:
             _compare_with_others(kind, comparisons)
     for comparison in comparisons.values():
         _refuse(comparison)
     return _proven(snapshots, comparisons), list(comparisons.values())
+
+
+def _span(role: str, remade: Sequence[int] | None) -> Span:
+    """Return the times between which the device had the filesystem of an image or a listing."""
+    if remade is None:
+        return None, None
+    return (None, remade[0]) if role.endswith("before") else (remade[-1], None)
 
 
 def _run(comparison: Comparison, when: str, *others: Comparison) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from androstep_analysis.fs import tracepoints, tsk
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import incarnations
+from androstep_analysis.link.evidence.remade import Span
 from androstep_analysis.link.evidence.snapshots import UNNUMBERED, Images
 
 CLOCK_NS = 1_000_000_000
@@ -27,6 +28,12 @@ class Stated:
     block_bytes: Mapping[int, int]
     nr_sectors: Mapping[int, int]
     page_bytes: int | None
+
+    def without(self, dev: int) -> Stated:
+        """Return it without the filesystem of a device."""
+        fs_types = {key: value for key, value in self.fs_types.items() if key != dev}
+        sizes = {key: value for key, value in self.block_bytes.items() if key != dev}
+        return replace(self, fs_types=fs_types, block_bytes=sizes)
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,11 @@ class DeviceTrace:
         return None if first is None or last is None or offset is None else (first + offset, last + offset)
 
 
+def _is_within(ts_ns: pl.Expr, span: Span) -> pl.Expr:
+    begin, end = span
+    return (ts_ns >= begin if begin is not None else pl.lit(True)) & (ts_ns < end if end is not None else pl.lit(True))
+
+
 def family(name: str) -> str:
     """Return the filesystems with the same events as this filesystem or event, or an empty string."""
     if name.startswith(("ext", "jbd2_")):
@@ -80,14 +92,31 @@ def family(name: str) -> str:
 
 
 def device_trace(
-    dev: int, snapshots: Images, staging: Staging, all_events: pl.LazyFrame, requests: pl.LazyFrame, stated: Stated
+    dev: int,
+    snapshots: Images,
+    staging: Staging,
+    all_events: pl.LazyFrame,
+    requests: pl.LazyFrame,
+    stated: Stated,
+    span: Span = (None, None),
 ) -> DeviceTrace:
-    """Return the recording of a device. The parameters are those of `consistency.compare`."""
+    """Return the recording of a device in a span of time. The other parameters are those of `consistency.compare`."""
     is_of_device = (pl.col("dev") == dev) | (pl.col("bio_dev") == dev)
+    ts_ns = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
+    if span != (None, None):
+        begin, end = span
+        is_of_device &= _is_within(pl.col("ts_ns"), span)
+        requests = requests.filter(_is_within(ts_ns, span))
+        staging = replace(
+            staging,
+            first_ns=staging.first_ns if begin is None else begin,
+            last_ns=staging.last_ns if end is None else end,
+        )
+        if begin is not None:  # The recorder reports what was mounted when the recording began.
+            stated = stated.without(dev)
     events = staging.fs_events.filter(is_of_device)
     lifetimes = tracepoints.lifetimes(events, stated.fs_types)
     is_moved = (pl.col("part_dev") == dev) & pl.col("op").is_in(["read", "write"]) & (pl.col("nr_sectors") > 0)
-    ts_ns = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
     return DeviceTrace(
         dev=dev,
         events=events,
