@@ -121,6 +121,10 @@ _OWNER_PERCENT: Final = _percents("owner")
 _MIN_PERCENT: Final = 50
 """A file or owner that is more likely wrong than right is not stated."""
 
+_ALMOST_CERTAIN_PERCENT: Final = 95
+"""An owner that is so often right, by look-ups, replaces an inferred submitter, which was right for 85 of 100 blocks
+(ext4, Linux 6.18)."""
+
 _KINDS: Final = (
     tracepoints.WRITES,
     tracepoints.SYNC_BEGINS,
@@ -516,7 +520,11 @@ def _filled(split: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
     }
     maps = pl.col("is_unmapped") & (is_known & (percent >= _MIN_PERCENT)).fill_null(False)
     has_owner = pl.any_horizontal(pl.col("inferred_owner_pid", "inferred_owner_comm").is_not_null())
-    owns = pl.col("is_unowned") & has_owner & (owner_percent >= _MIN_PERCENT).fill_null(False)
+    # The submitter of a write may write back data of others: an almost certain writer of the page is right more often.
+    is_submitted = (pl.col("owner_via") == "inferred") & pl.col("is_unmapped") & (pl.col("op") == "write")
+    is_submitted &= ~rule.str.starts_with("blind_")
+    least = pl.when("is_unowned").then(_MIN_PERCENT).when(is_submitted).then(_ALMOST_CERTAIN_PERCENT)
+    owns = has_owner & (owner_percent >= least).fill_null(False)
     dtypes = schema.table("io").polars
     return split.with_columns(
         pl.when(condition).then(value.cast(dtypes[name])).otherwise(name).alias(name)
