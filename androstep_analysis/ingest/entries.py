@@ -30,6 +30,10 @@ _FIELDS = {
 }
 
 _OVERFLOW = "names_overflow"
+_WHY_LOST = (
+    "directory events were lost, as the kernel's queue overflowed or the filesystem was mounted again;"
+    " lost names are unknown"
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def entries(records: Records, clock: str) -> Entries:
     )
     losses = [replace(loss, tables=("files",)) for loss in records.losses if loss.kind != _OVERFLOW]
     losses += [
-        Loss(_OVERFLOW, 1, "the kernel's queue of directory events overflowed; lost names are unknown", ("files",), dev,
+        Loss(_OVERFLOW, 1, _WHY_LOST, ("files",), dev,
              ((begin, end),))
         for dev, begin, end in rows.filter(is_lost).select("dev", "begin_ns", "end_ns").iter_rows()
     ]  # fmt: skip

@@ -94,8 +94,8 @@ int names_take(struct record *out, struct names_place *place, struct name_events
         };
         const struct record_text texts[] = {event.name, event.new_name};
         if (event.mask & FAN_Q_OVERFLOW)
-            record_lose(out, "names_overflow", "overflows of the kernel's queue of names; an unknown number is lost",
-                        1);
+            record_lose(out, "names_overflow",
+                        "overflows of the kernel's queue of names, or remounts; an unknown number is lost", 1);
         else if (event.is_unknown)
             record_lose(out, "unknown_handle", "names of inodes with an unknown type of file handle", 1);
         if (record_add(out, &name_type, &row, texts) < 0)
@@ -132,19 +132,28 @@ static int open_mount(const struct mounted *mount)
     return -1;
 }
 
+/* Let the group report names of the filesystem. Returns -1 with errno set if that is impossible. */
+static int mark(int group, const struct mounted *mount)
+{
+    int fd = open_mount(mount);
+    if (fd < 0)
+        return -1;
+    int result = fanotify_mark(group, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, EVENTS | FAN_ONDIR, fd, NULL);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return result;
+}
+
 /* Return a group that reports names of the filesystem, or -1 with errno set and the failed step in `why`. */
 static int watch(const struct mounted *mount, const char **why)
 {
     *why = "it needs Linux 5.17 with CONFIG_FANOTIFY";
-    int group = fanotify_init(INIT, O_RDONLY), mounted = -1;
+    int group = fanotify_init(INIT, O_RDONLY);
     if (group < 0)
         return -1;
     *why = "its mount cannot be reached, or its files have no handles";
-    mounted = open_mount(mount);
-    int result =
-        mounted < 0 ? -1 : fanotify_mark(group, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, EVENTS | FAN_ONDIR, mounted, NULL);
-    int error = errno;
-    close_file(mounted);
+    int result = mark(group, mount), error = errno;
     if (result < 0)
         close(group);
     errno = error;
@@ -219,21 +228,59 @@ static int read_waiting(struct watched *watched, struct record *out)
     }
 }
 
+/* Return whether the group still watches its filesystem. The mark of a filesystem goes when it is unmounted. */
+static bool has_mark(int group)
+{
+    char path[64];
+    struct contents marks;
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", group);
+    if (file_read(AT_FDCWD, path, &marks) < 0)
+        return true;
+    bool has = strstr(marks.data, "fanotify sdev:") != NULL;
+    free(marks.data);
+    return has;
+}
+
+/* Watch the filesystem again if it was mounted again. Records that events before may be missing. */
+static int watch_again(struct watched *watched, struct record *out)
+{
+    struct topology now = {0};
+    bool is_watched = false;
+    if (topology_read(&now) < 0)
+        return 0;
+    for (size_t i = 0; i < now.nr_mounts && !is_watched; i++)
+        is_watched = now.mounts[i].dev == watched->place.dev && mark(watched->group, &now.mounts[i]) == 0;
+    topology_free(&now);
+    if (!is_watched)
+        return 0;
+    const struct fanotify_event_metadata lost = {.event_len = sizeof lost,
+                                                 .vers = FANOTIFY_METADATA_VERSION,
+                                                 .metadata_len = sizeof lost,
+                                                 .mask = FAN_Q_OVERFLOW};
+    const struct name_events gap = {(const char *)&lost, sizeof lost};
+    return names_take(out, &watched->place, gap, clock_now(CLOCK_RECORD));
+}
+
 /* Read events until the other end of `end` is closed, and then the pending ones. Flushes every second, which bounds
  * what a kill loses. */
 static void follow(struct watches *watches, int end, struct record *out)
 {
-    struct pollfd *polled = zeroed(watches->nr + 1, sizeof *polled);
+    const size_t nr_polled = watches->nr + 2, mounts = watches->nr + 1;
+    struct pollfd *polled = zeroed(nr_polled, sizeof *polled);
     int64_t flushed_ns = clock_now(CLOCK_RECORD);
     int result = 0;
     polled[watches->nr] = (struct pollfd){.fd = end};
+    polled[mounts] = (struct pollfd){.fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC), .events = POLLPRI};
     for (size_t i = 0; i < watches->nr; i++)
         polled[i] = (struct pollfd){.fd = watches->list[i].group, .events = POLLIN};
     while (result == 0 && !polled[watches->nr].revents) {
-        poll(polled, watches->nr + 1, FLUSH_MS);
-        for (size_t i = 0; i < watches->nr && result == 0; i++)
+        poll(polled, nr_polled, FLUSH_MS);
+        for (size_t i = 0; i < watches->nr && result == 0; i++) {
             if (polled[i].revents)
                 result = read_waiting(&watches->list[i], out);
+            if (result == 0 && polled[mounts].revents && !has_mark(polled[i].fd))
+                result = watch_again(&watches->list[i], out);
+        }
         if (result == 0 && clock_now(CLOCK_RECORD) - flushed_ns >= (int64_t)FLUSH_MS * MS_NS) {
             result = record_flush(out);
             flushed_ns = clock_now(CLOCK_RECORD);
@@ -244,6 +291,7 @@ static void follow(struct watches *watches, int end, struct record *out)
         fanotify_mark(watches->list[i].group, FAN_MARK_FLUSH | FAN_MARK_FILESYSTEM, 0, AT_FDCWD, NULL);
         result = read_waiting(&watches->list[i], out);
     }
+    close_file(polled[mounts].fd);
     free(polled);
 }
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import calls_oracle
+import polars as pl
 import pytest
 import ziglang
 from harness import build, guest, kernel
@@ -210,6 +211,30 @@ def test_a_filesystem_that_is_gone_at_the_end_is_not_listed(disk: Disk) -> None:
         subprocess.run(["mount", disk.device, disk.top], check=True)
     assert "inside" in str(record.read(disk.out / "before.rec").tables["file"]["path"].to_list())
     assert record.read(disk.out / "after.rec").tables["file"].height == 0
+
+
+REMOUNTS = """
+set -e
+mkdir "$0/old"; echo 1 >"$0/old/kept"; sync
+umount "$0"; mount "$1" "$0"
+for i in $(seq 1000); do grep -qs "fanotify sdev:$2 " /proc/[0-9]*/fdinfo/* && break; sleep 0.02; done
+mkdir "$0/new"; for name in gone new/gone old/gone; do echo 2 >"$0/$name"; done; sync
+rm "$0/gone" "$0/new/gone" "$0/old/gone"; sync
+"""
+
+
+@pytest.mark.root
+def test_names_are_recorded_again_after_a_remount(disk: Disk) -> None:
+    """The old directory may have been renamed before the first recorded name. A file in it has no certain path."""
+    status = Path(disk.device).stat()
+    device = f"{os.major(status.st_rdev) << 20 | os.minor(status.st_rdev):x}"
+    disk.iotrace("--", "sh", "-c", REMOUNTS, disk.top, disk.device, device)
+    names = record.read(disk.out / "names.rec").tables["name"]
+    assert names.filter(pl.col("kinds") & 8 != 0).height == 1
+    found = androstep_analysis.open(disk.out)
+    assert [loss.kind for loss in found.losses if "files" in loss.tables] == ["names_overflow"]
+    deleted = found.files.filter(pl.col("deleted_ns").is_not_null()).sort("created_ns").collect()
+    assert deleted["path"].to_list() == ["/gone", "/new/gone", None]
 
 
 @pytest.mark.root
