@@ -331,6 +331,13 @@ def test_a_zone_append_is_one_request_at_the_location_that_its_completion_states
     assert_as_the_oracle(block)
 
 
+def test_an_append_before_the_zones_of_all_issues_is_none_of_them():
+    block = life((1, "issue", 4096, 8, "ZA"), (2, "issue", 8192, 8, "ZA"), (3, "complete", 64, 8, "ZA"))
+    rows = link(block).requests.select("sector", "issue_ns", "complete_ns").rows()
+    assert sorted(rows) == [(64, None, 3), (4096, 1, None), (8192, 2, None)]
+    assert_as_the_oracle(block)
+
+
 def identical(*steps):
     """Return events of processes 1 and 2, which read the same blocks, from steps (time, action, process)."""
     return block_events(

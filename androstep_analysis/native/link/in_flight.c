@@ -70,7 +70,8 @@ struct request *append_of(const struct linker *linker, const struct event *event
         if (!request->awaits_reissue && request->sector <= event->sector && (!best || request->sector >= best->sector))
             best = request;
     depth = 0;
-    for (struct request *request = first; request && depth < MAX_IN_FLIGHT; request = request->next_append, depth++)
+    for (struct request *request = first; best && request && depth < MAX_IN_FLIGHT;
+         request = request->next_append, depth++)
         if (request != best && !request->awaits_reissue && request->sector == best->sector)
             request->is_interchangeable = best->is_interchangeable = true; // rule identical_requests
     return best;
