@@ -9,19 +9,20 @@
 
 #include <stdlib.h>
 
-#define INLINE_BYTES 3488       // MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
-#define HOT_PAGES    16         // DEF_MIN_HOT_BLOCKS, fs/f2fs/segment.h
-#define MAX_WAITING  16         // threads that may wait for such a request at once
-#define MAX_EXTENTS  16         // of a file, that are searched for
-#define MAX_PAGES    256        // of an extent, that are compared
-#define MIN_RUNS     3          // of pages in an extent; fewer may lie so by chance
-#define MAX_AHEAD    1024       // rows in which requests that rewrite a file are searched for
-#define WAIT_NS      5000000000 // a write waits no longer for such a request
-#define NR_LOGS      8          // remembered for a device; six are active at a time
-#define PASS_NS      1000000000 // the flusher does not wait so long between two requests of a pass
-#define SEEK_NS      100000000  // places of a file are not searched for again so soon
-#define SYNCED_NS    200000     // between the last request for data of a fsync and the first one for nodes
-#define PAUSED_NS    12000000   // between two events, unless nothing runs
+#define INLINE_BYTES  3488       // MAX_INLINE_DATA of an inode with extended attributes, fs/f2fs/f2fs.h
+#define HOT_PAGES     16         // DEF_MIN_HOT_BLOCKS, fs/f2fs/segment.h
+#define MAX_WAITING   16         // threads that may wait for such a request at once
+#define MAX_EXTENTS   16         // of a file, that are searched for
+#define MAX_PAGES     256        // of an extent, that are compared
+#define MIN_RUNS      3          // of pages in an extent; fewer may lie so by chance
+#define MAX_AHEAD     1024       // rows in which requests that rewrite a file are searched for
+#define WAIT_NS       5000000000 // a write waits no longer for such a request
+#define NR_LOGS       8          // remembered for a device; six are active at a time
+#define PASS_NS       1000000000 // the flusher does not wait so long between two requests of a pass
+#define SEEK_NS       100000000  // places of a file are not searched for again so soon
+#define SYNCED_NS     200000     // between the last request for data of a fsync and the first one for nodes
+#define CREATION_ROWS 1024       // in which the read of a node is searched for
+#define PAUSED_NS     12000000   // between two events, unless nothing runs
 
 // A segment: the number of its blocks, that of those in requests which may write nodes, and whether a block is written
 // twice.
@@ -262,9 +263,11 @@ static bool is_new_node(const struct infer *in, size_t row)
 {
     const struct infer_events *e = in->events;
 
-    for (size_t next = row + 1; next < e->rows && elapsed_ns(in, row, next) < CREATED_NS; next++) {
+    for (size_t next = row + 1; next < e->rows && next - row < CREATION_ROWS; next++) {
         bool is_of_thread = e->tid[next] == e->tid[row];
 
+        if (elapsed_ns(in, row, next) >= CREATED_NS)
+            break;
         if (e->kind[next] == INFER_READS && e->dev[next] == e->dev[row] &&
             (is_of_thread || (e->flags[next] & FLAG_KERNEL)))
             return false;
