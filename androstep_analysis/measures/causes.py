@@ -13,7 +13,16 @@ from androstep_analysis.fs import tracepoints
 from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.parts import of_requests
 from androstep_analysis.measures.quantiles import quantiles
-from androstep_analysis.measures.tables import Table, counted, lazy, ordered, shares, tidy, with_known_share
+from androstep_analysis.measures.tables import (
+    Table,
+    counted,
+    is_interchangeable,
+    lazy,
+    ordered,
+    shares,
+    tidy,
+    with_known_share,
+)
 
 CAUSES: Final = (
     *("fsync", "direct", "synchronous", "writeback"),
@@ -101,8 +110,8 @@ def largest(
         The writes, then the reads, each with the largest first. Operations that move no data, such as discards, have
         no row. Columns owner and path (String), dev (UInt32), ino (Int64), incarnation (Int32) and block_type (Enum;
         these four only where there is no path), op and cause (Enum), count and bytes (Int64), share (Float64, of all
-        bytes of the operation), p99_ns (Int64: latency from issue, else from queueing, to completion; null where no
-        request has both ends) and inferred (Float64, as in `causes`).
+        bytes of the operation), p99_ns (Int64: latency from issue, else from queueing, to completion; null where it is
+        unknown for all requests) and inferred (Float64, as in `causes`).
 
     Examples
     --------
@@ -130,7 +139,9 @@ def largest(
     is_candidate = pl.col("path").is_in(rows["path"].drop_nulls().implode()).fill_null(True)
     ends = pieces.filter(is_candidate).join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
     ends = ends.select("row", "request_id", span=pl.col("complete_ns") - begin).drop_nulls("span")
-    spans = ends.unique(["row", "request_id"]).collect()
+    requests = lazy(tables["requests"])
+    unknown = requests.filter(is_interchangeable(requests)).select("request_id")
+    spans = ends.unique(["row", "request_id"]).join(unknown, on="request_id", how="anti").collect()
     of_rows = spans.group_by("row").agg(n=pl.len().cast(pl.Int64), least=pl.col("span").min())
     p99 = quantiles(spans.lazy(), "span", of_rows, _P99).select("row", p99_ns="value")
     rows = rows.join(p99, on="row", how="left", maintain_order="left")

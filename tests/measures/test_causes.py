@@ -138,6 +138,18 @@ def test_small_reads_are_listed_beside_large_writes(
     assert (found.filter(op="write").height, found.filter(op="read").height) == expected
 
 
+def test_the_latency_of_equal_requests_is_unknown() -> None:
+    rows = [{"op": "read", "sector": 8, "issue_ns": n, "complete_ns": 10 + n, "path": path}
+            for n, path in enumerate(("/a", "/a", "/b"))]  # fmt: skip
+    matched = [{"matched": "interchangeable"}] * 2 + [{"matched": "full"}]
+    requests = [{**row, **kind} for row, kind in zip(rows, matched, strict=True)]
+    pieces = [{"request_id": n, "bytes": 4096, **row} for n, row in enumerate(rows)]
+    for row in requests:
+        del row["path"]
+    found = measures.largest(made.capture(requests, pieces).tables, 10)
+    assert found.select("path", "count", "bytes", "p99_ns").rows() == [("/a", 2, 8192, None), ("/b", 1, 4096, 10)]
+
+
 def fault_tables(events: list[dict[str, Any]]) -> dict[str, pl.LazyFrame]:
     """Return a read of file 7 by thread 5 at 100 ns, with these events of the page cache before it."""
     request = {"op": "read", "readahead": True, "queue_ns": 100, "issue_ns": 101, "submit_tid": 5}
