@@ -18,6 +18,7 @@ _Change: TypeAlias = Callable[[bytes], bytes]
 _COLOURS: Final = re.compile(rb"\x1b(?:\[[\d;]*[mK]|\([AB0])")
 _RESET: Final = re.compile(rb"\x1b\[0?m")
 _CARRIAGES: Final = re.compile(rb"\r+\n?")
+_SEPARATOR: Final = re.compile(rb"(?i)\A(?:\xef\xbb\xbf)?sep=[^\w\s]\r?\n")
 
 _WIDE_SPACES: Final = re.compile(rb"\t|\xc2\xa0|\xe2\x80[\x80-\x8a\xaf]|\xe2\x81\x9f|\xe3\x80\x80")
 _NO_SPACES: Final = re.compile(rb"\xe2\x80[\x8b-\x8d]|\xe2\x81\xa0|\xef\xbb\xbf")
@@ -64,9 +65,12 @@ _MOST_PREFIXES: Final = 3
 def printed(source: Source) -> Source:
     """Return the text as a terminal prints it: without escapes of colours, carriage returns and HTML's entities.
 
-    These would be mistaken for parts of names, so that they are removed before anything is read.
+    These would be mistaken for parts of names, so that they are removed before anything is read. So is the first line
+    of a CSV that names the separator to Excel (``sep=;``).
     """
     changes: list[_Change] = []
+    if _SEPARATOR.match(source.head):
+        changes.append(lambda lines: _SEPARATOR.sub(b"", lines))
     if _RESET.search(source.head):
         changes.append(lambda lines: _COLOURS.sub(b"", lines))
     if b"\r\r\n" in source.head or (source.head.count(b"\r") > 1 and b"\n" not in source.head):

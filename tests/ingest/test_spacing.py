@@ -131,6 +131,12 @@ def test_a_document_of_a_word_processor_is_named(tmp_path: Path) -> None:
         readers.read_bytes(tmp_path, text)
 
 
+@pytest.mark.parametrize("first", [b"sep=;\r\n", b"\xef\xbb\xbfSEP=;\n"])
+def test_a_line_that_names_the_separator_to_excel_is_no_header(tmp_path: Path, first: bytes) -> None:
+    with pytest.raises(InputError, match="first line is 'Zeit;Op;Sektor;Bytes'"):
+        readers.read_bytes(tmp_path, first + b"Zeit;Op;Sektor;Bytes\r\n0,001;W;100;4096\r\n0,002;R;200;8192\r\n")
+
+
 def test_a_tab_in_a_name_stays_if_other_lines_have_spaces(tmp_path: Path) -> None:
     text = FTRACE.replace(b"kworker/u8:1-77", b"a\tb-77").replace(b"[kworker/u8:1]", b"[a\tb]")
     assert "a\tb" in readers.read_bytes(tmp_path, text).block["comm"].to_list()
