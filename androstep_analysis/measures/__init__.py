@@ -34,6 +34,7 @@ from androstep_analysis.measures.merges import MERGES, merges
 from androstep_analysis.measures.miss_ratio import MISS_RATIO, miss_ratio
 from androstep_analysis.measures.mix import MIX, RATE, mix, rwbs, sizes
 from androstep_analysis.measures.owners import states, with_state, with_uid
+from androstep_analysis.measures.priority import priorities
 from androstep_analysis.measures.queue import DEPTH, IDLE, QUEUE, depth, idle, queue
 from androstep_analysis.measures.readahead import READAHEAD, readahead
 from androstep_analysis.measures.reuse import REUSE, reuse
@@ -134,6 +135,7 @@ __all__ = [
     "order_ns",
     "population",
     "pressure",
+    "priorities",
     "process_io",
     "queue",
     "rate",

@@ -19,11 +19,12 @@ _OF_PIECES: Final = {
 DIMENSIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "requests": {
         **{"device": "dev", "process": "submit_comm", "op": "op", "sync": "sync", "meta": "meta", "rwbs": "rwbs"},
+        "priority": "priority",
     },
     "io": {
         **_OF_PIECES,
         **{"block_type": "block_type", "subtype": "subtype", "op": "op", "sync": "sync"},
-        **{"state": "state", "uid": "uid"},
+        **{"state": "state", "uid": "uid", "priority": "priority"},
     },
     "block_events": {"device": "dev", "thread": "tid"},
     "commands": {"device": "controller", "operation": "operation", "opcode": "opcode"},

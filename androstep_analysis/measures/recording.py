@@ -14,12 +14,15 @@ from androstep_analysis.common.manifest import Manifest
 from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.ingest import clock
 from androstep_analysis.measures.owners import states, with_state, with_uid
+from androstep_analysis.measures.priority import priorities
 
 Tables = Mapping[str, pl.LazyFrame]
 
 _HOW_TO_RECORD_STATES: Final = (
     "record the event oom/oom_score_adj_update, as iotrace does, or Perfetto's linux.process_stats"
 )
+
+_HOW_TO_RECORD_PRIORITIES: Final = "Linux 6.5 and later state them in block_rq_issue (trace.dat or text, not Perfetto)"
 
 _HOW_TO_RECORD_USERS: Final = "record with iotrace, or Perfetto's linux.process_stats, which list processes"
 
@@ -89,7 +92,8 @@ class Recording:
     def by(self, columns: Sequence[str]) -> Tables:
         """Return the tables of `timed`. If `columns` has state or uid, add that column of the owner to table `io`.
 
-        Raises `InputError` if the recording lacks the data for it.
+        If it has priority, add that of the request to tables `requests` and `io`. Raises `InputError` if the recording
+        lacks the data for it.
         """
         tables = dict(self.timed)
         if "state" in columns:
@@ -103,6 +107,12 @@ class Recording:
                 raise InputError(f"{self.title}: cannot resolve the users of processes; {_HOW_TO_RECORD_USERS}")
             used = (clock.on_one_axis(tables[name], self.jumps) for name in ("tasks", "importance") if name in tables)
             tables["io"] = with_uid(tables["io"], *used)
+        if "priority" in columns:
+            if not tables["block_events"].select(pl.col("ioprio").is_not_null().any()).collect().item():
+                raise InputError(f"{self.title}: no I/O priorities are recorded; {_HOW_TO_RECORD_PRIORITIES}")
+            of_requests = priorities(tables["requests"], tables["block_events"])
+            for name in ("requests", "io"):
+                tables[name] = tables[name].join(of_requests, on="request_id", how="left", maintain_order="left")
         return tables
 
     def _continued(self, time: int | None) -> int | None:

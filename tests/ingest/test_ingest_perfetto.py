@@ -78,8 +78,9 @@ def test_tells_the_same_as_iotrace_of_the_same_work(name: str) -> None:
     theirs = ingest.read(DATA / f"perfetto_{name}.dat.xz")
     assert ours.staging.clock == theirs.clock == "boot"
     dev = theirs.block.collect()["dev"].mode()[0]
-    # Perfetto's message for this event has no order; iotrace records only handles that dirtied something.
-    unlike = {"fs_events": ["page_order"], "block_events": []}
+    # Perfetto's messages for these events have no order and no priority. iotrace records only handles that dirtied
+    # something.
+    unlike = {"fs_events": ["page_order"], "block_events": ["ioprio"]}
     for table, expected in (("block_events", theirs.block.collect()), ("fs_events", theirs.fs_events.collect())):
         on_disk = [
             rows.filter(pl.col("dev") == dev, pl.col("event") != "jbd2_handle_stats")
@@ -317,7 +318,7 @@ def test_start_and_end_of_accounting_stand_for_issue_and_completion_where_there_
         (1000, "issue", dev, 44920176, 56),
         (2400, "complete", dev, 44920176, None),
     ]
-    start, done = {**ISSUE, "ioprio": 0}, {**ISSUE, "ioprio": 0, "nr_sector": 0}
+    start, done = {**ISSUE, "ioprio": 16388}, {**ISSUE, "ioprio": 0, "nr_sector": 0}
     more = read(
         trace(
             bundle(
@@ -328,11 +329,11 @@ def test_start_and_end_of_accounting_stand_for_issue_and_completion_where_there_
             )
         )
     )
-    assert more.table("block_events").select("action", "nr_sectors").rows() == [
-        ("other", 16),
-        ("issue", 16),
-        ("complete", 16),
-        ("other", 0),
+    assert more.table("block_events").select("action", "nr_sectors", "ioprio").rows() == [
+        ("other", 16, 16388),
+        ("issue", 16, None),
+        ("complete", 16, None),
+        ("other", 0, 0),
     ]
 
 

@@ -37,4 +37,5 @@ def steps(event: Event) -> list[Do]:
         *([Do(What.ERRNO, "error", number(event, "error errors"))] if event.name != _NO_ERROR else []),
         Do(What.NUMBER, "old_dev", number(event, "old_dev")),
         Do(What.PLACE, "old_sector", number(event, "old_sector")),
+        Do(What.NUMBER, "ioprio", number(event, "ioprio")),
     ]

@@ -296,7 +296,7 @@ def event_fields(event: str) -> str:
 # --- fields of events and their roles --------------------------------------------------------------------------------
 
 _BLOCK = {
-    **{name: name for name in ("dev", "sector", "new_sector", "rwbs", "comm", "old_dev", "old_sector")},
+    **{name: name for name in ("dev", "sector", "new_sector", "rwbs", "comm", "old_dev", "old_sector", "ioprio")},
     "nr_sector": "nr_sectors",
     "error": "error",
     "errors": "error",

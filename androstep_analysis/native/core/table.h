@@ -68,6 +68,7 @@ enum block_column {
     BLOCK_OLD_SECTOR,
     BLOCK_BLOCK_TYPE,
     BLOCK_PATH,
+    BLOCK_IOPRIO,
 };
 
 // Stages of a request, in the order of the values of block_events.action in the schema.

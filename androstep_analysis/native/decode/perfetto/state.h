@@ -49,7 +49,7 @@ enum {
         X(device), X(tag), X(opcode), X(lba), X(transfer_len), X(step_text), X(step_code), X(host), X(channel), X(id), \
         X(lun), X(cdb), X(result), X(blocks), X(block_bytes), X(cmd_err), X(data_err), X(stop_err), X(phase),          \
         X(number), X(argument0), X(argument1), X(argument2), X(argument3), X(argument4), X(argument5), X(task),        \
-        X(task_comm), X(oom_score_adj), X(clone_flags), X(prev_state), X(io_wait)
+        X(task_comm), X(oom_score_adj), X(clone_flags), X(prev_state), X(io_wait), X(ioprio)
 
 #define SLOT_NUMBER(name) SLOT_##name
 enum slot { SLOTS(SLOT_NUMBER), NR_SLOTS };

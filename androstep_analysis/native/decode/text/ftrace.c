@@ -328,11 +328,19 @@ static bool take_perf_head(struct text *line, struct head *head)
     return take_perf_event(line, head) && head->event.at[-1] == ':'; // with the system in front
 }
 
+// A priority as a number (include/uapi/linux/ioprio.h).
+#define PRIORITY_CLASS_SHIFT 13
+#define PRIORITY_HINT_SHIFT  3
+#define MAX_HINT             1024
+#define MAX_LEVEL            8
+#define MAX_PRIORITY         0xffff
+
 // Fields of a block event.
 struct block_fields {
     bool has_device, has_name, is_remap, is_cut;
     uint64_t major, minor, sector, length, old_major, old_minor, old_sector;
     struct text rwbs, name;
+    uint64_t priority; // UINT64_MAX: unknown
 };
 
 static bool is_hex_or_space(uint8_t byte)
@@ -350,28 +358,27 @@ static bool take_command(struct text *text)
     return take_byte(text, ')') && take_byte(text, ' ');
 }
 
-// Skips the I/O priority (Linux 6.5): a class, a hint and a level.
-static void take_priority(struct text *text)
+// Takes the I/O priority (Linux 6.5), a class, a hint and a level. Returns it as a number, or UINT64_MAX.
+static uint64_t take_priority(struct text *text)
 {
-    struct text at = *text;
-    const uint8_t *end;
+    static const char *const classes[] = {"none", "rt", "be", "idle"};
+    struct text at = *text, class;
+    uint64_t hint, level;
 
     if (!take_byte(&at, ' '))
-        return;
-    for (end = at.at; end < at.end && *end != ' ' && *end != '['; end++)
-        ;
-    at = (struct text){at.at, end};
-    for (int numbers = 0; numbers < 2; numbers++) {
-        const uint8_t *last = at.end;
-
-        while (last > at.at && is_digit(last[-1]))
-            last--;
-        if (last == at.end || last == at.at || last[-1] != ',')
-            return;
-        at.end = last - 1;
-    }
-    if (text_length(at))
-        text->at = end;
+        return UINT64_MAX;
+    class = at;
+    while (at.at < at.end && *at.at != ',' && *at.at != ' ' && *at.at != '[')
+        at.at++;
+    class.end = at.at;
+    if (!text_length(class) || !take_byte(&at, ',') || !take_number(&at, &hint) || !take_byte(&at, ',') ||
+        !take_number(&at, &level))
+        return UINT64_MAX;
+    text->at = at.at;
+    for (uint64_t number = 0; number < 4; number++)
+        if (text_is(class, classes[number]) && hint < MAX_HINT && level < MAX_LEVEL)
+            return number << PRIORITY_CLASS_SHIFT | hint << PRIORITY_HINT_SHIFT | level;
+    return UINT64_MAX;
 }
 
 static bool take_extent(struct text *text, struct block_fields *fields)
@@ -401,7 +408,7 @@ static bool take_extent(struct text *text, struct block_fields *fields)
     fields->has_device = true;
     if (!take_number(text, &fields->length))
         return false;
-    take_priority(text);
+    fields->priority = take_priority(text);
     return true;
 }
 
@@ -489,6 +496,7 @@ static bool take_raw_fields(struct text text, struct block_fields *fields)
         {"dev", offsetof(struct block_fields, major)},        {"old_dev", offsetof(struct block_fields, old_major)},
         {"sector", offsetof(struct block_fields, sector)},    {"old_sector", offsetof(struct block_fields, old_sector)},
         {"nr_sector", offsetof(struct block_fields, length)}, {"new_sector", offsetof(struct block_fields, length)},
+        {"ioprio", offsetof(struct block_fields, priority)},
     };
     struct text name, value;
     bool is_ended = false; // with a result
@@ -536,7 +544,7 @@ static bool take_block_fields(struct text text, struct block_fields *fields)
 static bool read_block(struct reader *reader, const struct event *event, const struct head *head, struct text text)
 {
     struct table *table = reader->tables.block;
-    struct block_fields fields = {0};
+    struct block_fields fields = {.priority = UINT64_MAX};
     struct text comm = head->comm;
     int64_t sector, length;
     size_t row;
@@ -582,6 +590,8 @@ static bool read_block(struct reader *reader, const struct event *event, const s
     else if (sector != NO_INT64 && length != NO_INT64 && length >= sector)
         put_int64(table, BLOCK_NR_SECTORS, row, length - sector);
     put_cached(reader, BLOCK_RWBS, row, fields.rwbs);
+    if (fields.priority <= MAX_PRIORITY)
+        put_int32(table, BLOCK_IOPRIO, row, (int32_t)fields.priority);
     if (fields.is_remap) {
         put_uint32(table, BLOCK_OLD_DEV, row, device_of(fields.old_major, fields.old_minor));
         put_int64(table, BLOCK_OLD_SECTOR, row, int64_of(fields.old_sector));
