@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import polars as pl
 
-from androstep_analysis.common import losses
+from androstep_analysis.common import losses, schema
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.manifest import Manifest
 from androstep_analysis.common.units import NS_PER_S
@@ -108,9 +108,10 @@ class Recording:
             used = (clock.on_one_axis(tables[name], self.jumps) for name in ("tasks", "importance") if name in tables)
             tables["io"] = with_uid(tables["io"], *used)
         if "priority" in columns:
-            if not tables["block_events"].select(pl.col("ioprio").is_not_null().any()).collect().item():
+            events = tables.get("block_events", schema.empty("block_events").lazy())
+            if not events.select(pl.col("ioprio").is_not_null().any()).collect().item():
                 raise InputError(f"{self.title}: no I/O priorities are recorded; {_HOW_TO_RECORD_PRIORITIES}")
-            of_requests = priorities(tables["requests"], tables["block_events"])
+            of_requests = priorities(tables["requests"], events)
             for name in ("requests", "io"):
                 tables[name] = tables[name].join(of_requests, on="request_id", how="left", maintain_order="left")
         return tables
