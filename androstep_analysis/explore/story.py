@@ -89,6 +89,8 @@ class Stories:
         error = request["error"]
         if request["complete_ns"] is None:
             yield "result", "unknown: the completion was not recorded"
+        elif request["matched"] == "interchangeable":
+            yield "result", "the completion may be that of an equal request in flight; its time is uncertain"
         else:
             yield "result", "done" if error == 0 else "unknown" if error is None else f"error {error}"
 

@@ -53,11 +53,16 @@ def lazy(table: Table, names: tuple[str, ...] = _NAMES) -> pl.LazyFrame:
     )
 
 
-def is_interchangeable(table: pl.LazyFrame) -> pl.Expr:
+def is_interchangeable(table: pl.DataFrame | pl.LazyFrame) -> pl.Expr:
     """Return whether the latency of a request is unknown: its completion may be that of an equal request."""
     if "matched" not in table.collect_schema():
         return pl.lit(False)
     return pl.col("matched").cast(pl.String) == "interchangeable"
+
+
+def device_time(requests: pl.DataFrame | pl.LazyFrame) -> pl.Expr:
+    """Return the time of a request in the device in ns: from issue to completion, null if it is unknown."""
+    return pl.when(~is_interchangeable(requests)).then(pl.col("complete_ns") - pl.col("issue_ns"))
 
 
 def frame(table: Table) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from androstep_analysis import capture, measures, schema
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures.causes import CAUSES
+from androstep_analysis.measures.tables import device_time
 
 FLAGS = ("readahead", "meta", "swap")
 
@@ -146,8 +147,10 @@ def test_the_latency_of_equal_requests_is_unknown() -> None:
     pieces = [{"request_id": n, "bytes": 4096, **row} for n, row in enumerate(rows)]
     for row in requests:
         del row["path"]
-    found = measures.largest(made.capture(requests, pieces).tables, 10)
+    of = made.capture(requests, pieces)
+    found = measures.largest(of.tables, 10)
     assert found.select("path", "count", "bytes", "p99_ns").rows() == [("/a", 2, 8192, None), ("/b", 1, 4096, 10)]
+    assert of.requests.select(device_time(of.requests)).collect().to_series().to_list() == [None, None, 10]
 
 
 def fault_tables(events: list[dict[str, Any]]) -> dict[str, pl.LazyFrame]:

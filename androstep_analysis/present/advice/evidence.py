@@ -11,6 +11,7 @@ from androstep_analysis import measures
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures import write_shares
 from androstep_analysis.measures.sync_cost import syncs
+from androstep_analysis.measures.tables import device_time
 from androstep_analysis.measures.write_shares import WriteData
 
 if TYPE_CHECKING:
@@ -59,11 +60,11 @@ class Evidence:
         `time` is when the request was queued (else issued, else completed). `took_ns` is from issue to completion of
         the request. `part_dev` and `submit_tid` are those of the request.
         """
-        of_requests = self.tables["requests"].select("request_id", "part_dev", "submit_tid")
-        took = pl.col("complete_ns") - pl.col("issue_ns")
+        requests = self.tables["requests"]
+        of_requests = requests.select("request_id", "part_dev", "submit_tid", took_ns=device_time(requests))
         time = pl.coalesce("queue_ns", "issue_ns", "complete_ns")
         rows = measures.counted(self.tables["io"]).filter(pl.col("op").is_in(ops))
-        rows = rows.with_columns(time=time, took_ns=took)
+        rows = rows.with_columns(time=time)
         return rows.join(of_requests, on="request_id", how="left").with_columns(part_dev=pl.coalesce("part_dev", "dev"))
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from androstep_analysis.measures.tables import is_inferred, is_known
+from androstep_analysis.measures.tables import device_time, is_inferred, is_known
 from androstep_analysis.present.live.live import Moment
 
 KEYS: Final = {
@@ -54,7 +54,7 @@ def ranking(moment: Moment, by: str, sort: str = "bytes") -> pl.DataFrame:
     """
     keys, seconds = list(KEYS[by]), moment.seconds
     written, sync = pl.col("op") == "write", pl.col("sync")
-    times = moment.requests.select("request_id", span=pl.col("complete_ns") - pl.col("issue_ns"))
+    times = moment.requests.select("request_id", span=device_time(moment.requests))
     of_row = is_inferred([keys[0]], moment.io.columns)
     requests = (
         moment.io.filter(pl.col("op").is_in(["read", "write"]))

@@ -15,6 +15,7 @@ from androstep_analysis.common.markup import Element, el, island
 from androstep_analysis.common.units import SECTOR_BYTES
 from androstep_analysis.ingest import clock
 from androstep_analysis.measures.parts import of_requests
+from androstep_analysis.measures.tables import device_time
 from androstep_analysis.present.report.requests import bin_length
 from androstep_analysis.present.report.section import has_rows
 
@@ -94,7 +95,7 @@ def _requests(requests: pl.LazyFrame, pieces: pl.LazyFrame, first: int, names: d
     requests, pieces = (table.with_columns(time=measures.order_ns() - first) for table in (requests, pieces))
     if number <= MOST_REQUESTS:
         keys, cell = ["request_id"], {"time": 1, "place": 1}
-        took = pl.col("complete_ns") - pl.col("issue_ns")
+        took = device_time(requests)
         marks = requests.select(*keys, "time", "sector", "op", bytes=_BYTES, took=took, n=pl.lit(1)).collect()
     else:
         keys, cell = ["column", "row", "op"], _cell(requests)
