@@ -187,7 +187,13 @@ def conform(frame: Frame, name: str) -> Frame:
 
 
 def complete(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Add the missing columns of table `name` as null, then `conform`."""
-    dtypes = table(name).polars
-    absent = [pl.lit(None, dtype).alias(column) for column, dtype in dtypes.items() if column not in frame.columns]
-    return conform(frame.with_columns(absent), name)
+    """Add what later versions of table `name` have, columns (as null) and values of enums, then `conform`."""
+    dtypes, have = table(name).polars, frame.schema
+    absent = [pl.lit(None, dtype).alias(column) for column, dtype in dtypes.items() if column not in have]
+    fewer = [
+        pl.col(column).cast(pl.String).cast(dtype)
+        for column, dtype in dtypes.items()
+        if isinstance(dtype, pl.Enum) and isinstance(of := have.get(column), pl.Enum)
+        if set(of.categories) < set(dtype.categories)
+    ]
+    return conform(frame.with_columns(*absent, *fewer), name)

@@ -225,3 +225,10 @@ def test_conform_does_not_run_a_lazy_frame() -> None:
 def test_an_unknown_table_is_named_with_the_known_ones() -> None:
     with pytest.raises(KeyError, match=r"no table called '\.\./request'; there are bench, bench_ops, "):
         schema.table("../request")
+
+
+def test_a_table_of_an_earlier_version_is_completed_with_columns_and_values() -> None:
+    earlier = schema.empty("requests").drop("rwbs").with_columns(pl.col("matched").cast(pl.Enum(["full", "split"])))
+    assert schema.complete(earlier, "requests").schema == schema.table("requests").polars
+    with pytest.raises(schema.SchemaError, match="matched is"):
+        schema.complete(earlier.with_columns(matched=pl.lit("lost", pl.Enum(["lost"]))), "requests")
