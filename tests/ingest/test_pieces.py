@@ -16,7 +16,8 @@ from androstep_analysis.ingest.syscalls import strace
 
 pytestmark = pytest.mark.sanitized
 
-ROWS = 8
+ROWS = 64
+"""As many rows as one event may fill (MAX_STEPS in native/decode/text/forms.h)."""
 
 
 def ftrace_line(number: int) -> str:
