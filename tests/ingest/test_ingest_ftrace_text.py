@@ -156,7 +156,7 @@ def test_forms(tmp_path: Path, end: str) -> None:
 @pytest.mark.parametrize(
     ("priority", "expected"),
     [("none,0,0 ", 0), ("rt,0,7 ", 1 << 13 | 7), ("be,5,4 ", 2 << 13 | 5 << 3 | 4), ("idle,0,0 ", 3 << 13), ("", None),
-     ("0x4,0,0 ", None), ("rt,1024,0 ", None), ("rt,0,8 ", None)],
+     ("0x2,0,4 ", 2 << 13 | 4), ("0x4,0,0 ", 4 << 13), ("0x8,0,0 ", None), ("rt,1024,0 ", None), ("rt,0,8 ", None)],
 )  # fmt: skip
 def test_priority(tmp_path: Path, priority: str, expected: int | None) -> None:
     printed = f"{HEAD}block_rq_issue: 8,0 W 4096 () 8 + 8 {priority}[x]\n"

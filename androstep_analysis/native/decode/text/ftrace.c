@@ -358,27 +358,39 @@ static bool take_command(struct text *text)
     return take_byte(text, ')') && take_byte(text, ' ');
 }
 
+// Returns the number of a class of I/O priority, or UINT64_MAX. trace-cmd prints the number itself.
+static uint64_t class_of(struct text name)
+{
+    static const char *const classes[] = {"none", "rt", "be", "idle"};
+
+    if (text_length(name) == 3 && name.at[0] == '0' && name.at[1] == 'x' && name.at[2] >= '0' && name.at[2] <= '7')
+        return name.at[2] - '0';
+    for (uint64_t number = 0; number < 4; number++)
+        if (text_is(name, classes[number]))
+            return number;
+    return UINT64_MAX;
+}
+
 // Takes the I/O priority (Linux 6.5), a class, a hint and a level. Returns it as a number, or UINT64_MAX.
 static uint64_t take_priority(struct text *text)
 {
-    static const char *const classes[] = {"none", "rt", "be", "idle"};
-    struct text at = *text, class;
-    uint64_t hint, level;
+    struct text at = *text, name;
+    uint64_t class, hint, level;
 
     if (!take_byte(&at, ' '))
         return UINT64_MAX;
-    class = at;
+    name = at;
     while (at.at < at.end && *at.at != ',' && *at.at != ' ' && *at.at != '[')
         at.at++;
-    class.end = at.at;
-    if (!text_length(class) || !take_byte(&at, ',') || !take_number(&at, &hint) || !take_byte(&at, ',') ||
+    name.end = at.at;
+    if (!text_length(name) || !take_byte(&at, ',') || !take_number(&at, &hint) || !take_byte(&at, ',') ||
         !take_number(&at, &level))
         return UINT64_MAX;
     text->at = at.at;
-    for (uint64_t number = 0; number < 4; number++)
-        if (text_is(class, classes[number]) && hint < MAX_HINT && level < MAX_LEVEL)
-            return number << PRIORITY_CLASS_SHIFT | hint << PRIORITY_HINT_SHIFT | level;
-    return UINT64_MAX;
+    class = class_of(name);
+    if (class == UINT64_MAX || hint >= MAX_HINT || level >= MAX_LEVEL)
+        return UINT64_MAX;
+    return class << PRIORITY_CLASS_SHIFT | hint << PRIORITY_HINT_SHIFT | level;
 }
 
 static bool take_extent(struct text *text, struct block_fields *fields)
