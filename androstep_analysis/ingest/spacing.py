@@ -55,6 +55,9 @@ _PREFIXES: Final = tuple(
         rb"[\"'](?=.*[\"'],?\r?$)",  # quotation marks; the closing ones are `_CLOSING`
     )
 )
+_ALIGNED: Final = re.compile(rb"(?m)^[^\n]{16}-\d+ ")
+"""The begin of a line as the kernel prints it: a thread's name in 16 columns. Nothing precedes it."""
+
 _CLOSING: Final = re.compile(rb"(?m)[\"'],?(?=\r?$)")
 _DOUBLED: Final = re.compile(rb"\"\"|\\\"")
 _BAR: Final = re.compile(rb"(?m) \|[ \r]*$")
@@ -109,6 +112,8 @@ def copies(head: bytes) -> Iterator[Copy]:
     changes = (*((_without_tags, _without_entities) if is_page else ()), _with_usual_spaces)
     if (restored := _after(changes, head)) != head:
         yield Copy(restored, is_page, changes)
+    if _begins_lines(_ALIGNED, head):
+        return
     for _ in range(_MOST_PREFIXES):
         prefix = next((prefix for prefix in _PREFIXES if _begins_lines(prefix, restored)), None)
         if prefix is None:

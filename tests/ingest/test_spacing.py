@@ -142,6 +142,13 @@ def test_a_tab_in_a_name_stays_if_other_lines_have_spaces(tmp_path: Path) -> Non
     assert "a\tb" in readers.read_bytes(tmp_path, text).block["comm"].to_list()
 
 
+@pytest.mark.parametrize("name", ["\t-\t", "* x", "12  x", '"x'])
+def test_a_thread_may_be_named_like_a_mark(tmp_path: Path, name: str) -> None:
+    """Lines that begin as the kernel prints them, with the name in 16 columns, have no marks before them."""
+    line = f"{name:>16}-7       [000] .....     5.000104: block_rq_complete: 8,0 R () 8 + 8 [0]\n"
+    assert readers.read_bytes(tmp_path, line.encode()).block["comm"].to_list() == [name]
+
+
 def test_long_lines_are_read_in_parts(tmp_path: Path) -> None:
     text = re.sub(b" +", b"\t", FTRACE) + b"\t" * (3 << 20) + b"\n" + re.sub(b" +", b"\t", FTRACE)
     assert readers.read_bytes(tmp_path, text).events["block_rq_issue"] == 2
