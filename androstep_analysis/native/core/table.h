@@ -71,6 +71,20 @@ enum block_column {
     BLOCK_IOPRIO,
 };
 
+// Columns of table samples.
+enum sample_column {
+    SAMPLE_TS_NS,
+    SAMPLE_SCOPE,
+    SAMPLE_DEV,
+    SAMPLE_PID,
+    SAMPLE_INSTANCE,
+    SAMPLE_COUNTER,
+    SAMPLE_VALUE,
+    SAMPLE_UNIT,
+};
+
+enum { SCOPE_DEVICE = 2 }; // a value of samples.scope
+
 // Stages of a request, in the order of the values of block_events.action in the schema.
 enum action {
     ACTION_QUEUE,

@@ -272,18 +272,6 @@ static void append_command(struct perfetto *trace, const struct event *kind, str
 
 // --- counters ---
 
-enum {
-    SAMPLE_TS_NS,
-    SAMPLE_SCOPE,
-    SAMPLE_DEV,
-    SAMPLE_PID,
-    SAMPLE_INSTANCE,
-    SAMPLE_COUNTER,
-    SAMPLE_VALUE,
-    SAMPLE_UNIT,
-    SCOPE_DEVICE = 2
-};
-
 static void append_samples(struct perfetto *trace, int64_t ts_ns, struct table *table)
 {
     for (unsigned i = 0; i < trace->nr_samples; i++) {

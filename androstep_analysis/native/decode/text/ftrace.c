@@ -28,19 +28,6 @@ enum command_column {
     COMMAND_RESULT,
 };
 
-enum sample_column {
-    SAMPLE_TS_NS,
-    SAMPLE_SCOPE,
-    SAMPLE_DEV,
-    SAMPLE_PID,
-    SAMPLE_INSTANCE,
-    SAMPLE_COUNTER,
-    SAMPLE_VALUE,
-    SAMPLE_UNIT,
-};
-
-enum { SCOPE_DEVICE = 2 };
-
 enum sort { SORT_OTHER, SORT_BLOCK, SORT_FS, SORT_COMMAND, SORT_SCSI, SORT_IMPORTANCE, SORT_COUNTERS };
 
 enum block_flags {
