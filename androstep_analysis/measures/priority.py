@@ -50,5 +50,7 @@ def priorities(requests: Table, block_events: Table) -> pl.LazyFrame:
         .then(pl.lit("idle"))
     )
     issues = lazy(block_events, ("block_events",)).filter(pl.col("action").cast(pl.String) == "issue")
-    issues = issues.select("dev", "sector", issue_ns="ts_ns", priority=text).drop_nulls().unique(place)
+    issues = (
+        issues.select("dev", "sector", issue_ns="ts_ns", priority=text).drop_nulls().unique().unique(place, keep="none")
+    )
     return lazy(requests).select("request_id", *place).join(issues, on=place).select("request_id", "priority")

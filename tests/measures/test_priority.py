@@ -15,6 +15,7 @@ from androstep_analysis import cli
 from androstep_analysis.common import conditions
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.compare.measures import known, measured
+from androstep_analysis.measures.priority import priorities
 from androstep_analysis.measures.recording import Recording
 
 ISSUE = "dd-{tid} [000] ..... 5.{tid:06}: block_rq_issue: 8,0 {op} 4096 () {sector} + 8 {priority}[dd]\n"
@@ -44,6 +45,14 @@ def test_requests_and_pieces_have_the_priority_of_the_issue(tmp_path: Path) -> N
             [("read", "idle", 1.0), ("write", "be 7", 1.0), ("write", "none", 1.0), ("write", "rt 3", 1.0),
              ("write", None, 1.0)], key=repr,
         )  # fmt: skip
+
+
+def test_of_two_issues_at_one_place_and_time_no_priority_is_known() -> None:
+    request = pl.DataFrame({"request_id": 0, "dev": 1, "sector": 8, "issue_ns": 7})
+    issue = {"ts_ns": 7, "action": "issue", "dev": 1, "sector": 8}
+    for classes, expected in (((1, 2), []), ((1, 1), ["rt 0"])):
+        issues = pl.DataFrame([{**issue, "ioprio": of_class << 13} for of_class in classes])
+        assert priorities(request, issues).collect()["priority"].to_list() == expected
 
 
 def test_a_condition_selects_a_priority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
