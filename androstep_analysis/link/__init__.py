@@ -103,12 +103,13 @@ def tables(
     mapped = _map_requests(recording, mapping, sources, spool)
     for pieces in _decide_owners(mapped, _owners(recording, sizes.facts, tasks), recording.page_events):
         filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
+        filled = extents.with_inferred_names(filled, mapping.renamed)
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
         "requests": spool.table("requests"),
         "extents": mapping.extents.lazy(),
-        "files": mapping.files.lazy(),
+        "files": mapping.files_marked.lazy(),
         "io": spool.table("io"),
         "comparison": consistency.table(checks).lazy(),
     }

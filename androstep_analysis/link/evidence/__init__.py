@@ -16,6 +16,7 @@ from androstep_analysis.common import schema
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.ingest.staging import Staging
 from androstep_analysis.link.evidence import (
+    age,
     entries,
     filetype,
     images,
@@ -35,10 +36,21 @@ from androstep_analysis.link.extents.blocksize import Sizes
 
 @dataclass(frozen=True)
 class Evidence:
-    """Tables `extents` and `files` from all evidence on one filesystem."""
+    """Tables `extents` and `files` from all evidence on one filesystem.
+
+    `renamed` are the files (`FILE`) that may have got their name after the image that states it (`age`).
+    """
 
     extents: pl.DataFrame
     files: pl.DataFrame
+    renamed: pl.DataFrame
+
+    @property
+    def files_marked(self) -> pl.DataFrame:
+        """Table `files`, in which the `renamed` ones are inferred."""
+        joined = self.files.join(self.renamed.with_columns(is_renamed=True), on=FILE, how="left", maintain_order="left")
+        source = pl.when("is_renamed").then(images.as_source("inferred")).otherwise("source")
+        return joined.with_columns(source=source).select(self.files.columns)
 
 
 def evidence(
@@ -76,7 +88,10 @@ def evidence(
     offset_error_ns = 0 if staging.realtime_offset_ns == offset_ns else incarnations.TICK_NS
     staging, used = (replace(one, realtime_offset_ns=offset_ns) for one in (staging, used))
     numbers = _numbers(snapshots, lifetimes, used, offset_error_ns, others)
-    located = {role: images.located(role, one, numbers.of_role(role)) for role, one in snapshots.by_role.items()}
+    unchanged = age.unchanged_until_begin(snapshots, used, lifetimes)
+    located = {
+        role: images.located(role, one, numbers.of_role(role), unchanged) for role, one in snapshots.by_role.items()
+    }
     lifetimes = _with_types(lifetimes, located)
     all_sizes = {**block_bytes.inferred, **block_bytes.facts}
     statements = tracepoints.statements(used.fs_events, lifetimes, all_sizes, used.recorded or ())
@@ -105,7 +120,10 @@ def evidence(
     table = images.mark_unproven(images.table(extents), snapshots)
     if not complete and not others:  # These prove by themselves that the images belong to the trace.
         table = pl.concat([table, images.table(unnumbered.held(located.get("image_before"), snapshots, used))])
-    return Evidence(table.sort("dev", "sector", "valid_from_ns"), files)
+    is_renamed = pl.lit(False)
+    if unchanged is not None:
+        is_renamed = (pl.col("source") == "image_before") & ~pl.col("ino").is_in(unchanged.implode())
+    return Evidence(table.sort("dev", "sector", "valid_from_ns"), files, files.filter(is_renamed).select(FILE))
 
 
 class _Numbers(NamedTuple):
@@ -223,10 +241,11 @@ def _files(
 
     The name is that of the first of these sources that has a path:
 
-    1. images and listings after
-    2. images and listings before, but with the trace's path if that differs, because it is later
+    1. listings and images after; a listing is closer to the recording
+    2. listings and images before, but with the trace's path if that differs, because it is later
     3. the trace's events and fanotify
     4. the journal
+
 
     A path with ciphertext is the last resort: while a file is used, its key is available, and the trace has its names.
     """
@@ -234,7 +253,7 @@ def _files(
     after, before = (
         [
             _numbered(snapshots.by_role[role], role, numbers)
-            for role in (f"image_{when}", f"listing_{when}")
+            for role in (f"listing_{when}", f"image_{when}")
             if role in snapshots.by_role
         ]
         for when in ("after", "before")

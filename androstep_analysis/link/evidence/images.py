@@ -57,17 +57,27 @@ _IDENTITY = ("block_type", "subtype", "ino", "incarnation", "start_of_file")
 
 
 class Located(NamedTuple):
-    """An image or a listing, with its extents as in `with_start_of_file`, and with the incarnations of the trace."""
+    """An image or a listing, with its extents as in `with_start_of_file`, and with the incarnations of the trace.
+
+    `outdated` are the extents of an image before that may no longer have held at the begin of the recording (`age`).
+    """
 
     snapshot: Snapshot
     extents: pl.DataFrame
     source: str
+    outdated: pl.DataFrame | None = None
 
 
-def located(role: str, snapshot: Snapshot, numbers: pl.DataFrame) -> Located:
-    """Return an image or a listing with the incarnations of its files (`incarnations.numbered`)."""
-    extents = incarnations.assigned(snapshot.extents, numbers)
-    return Located(snapshot, with_start_of_file(extents), SOURCE_OF_ROLE[role])
+def located(role: str, snapshot: Snapshot, numbers: pl.DataFrame, unchanged: pl.Series | None) -> Located:
+    """Return an image or a listing with the incarnations of its files (`incarnations.numbered`).
+
+    `unchanged` are the inodes of which an image before states what they were at the begin (`age`); None: all.
+    """
+    extents = with_start_of_file(incarnations.assigned(snapshot.extents, numbers))
+    if role != "image_before" or unchanged is None:
+        return Located(snapshot, extents, SOURCE_OF_ROLE[role])
+    holds = is_fixed() | pl.col("ino").is_in(unchanged.implode()).fill_null(False)
+    return Located(snapshot, extents.filter(holds), SOURCE_OF_ROLE[role], extents.filter(~holds))
 
 
 def with_start_of_file(extents: pl.DataFrame) -> pl.DataFrame:
@@ -97,18 +107,25 @@ def with_all_changes(
 def _changed_by_trace(
     snapshots: Mapping[str, Located], traced: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging
 ) -> pl.DataFrame:
-    """Return the extents of the listing and the image before until the trace changes them, and those of the trace."""
+    """Return the extents of the listing and the image before until the trace changes them, and those of the trace.
+
+    The outdated ones of the image are inferred.
+    """
     doubts = tracepoints.doubts(staging.fs_events, staging.recorded or ())
     ends = lifetimes.select(*FILE, "end_ns").join(doubts, on=FILE, how="left")
-    before = [
-        _throughout(one.extents.filter(pl.col("block_type") != "unknown"), one.source)
-        .join(ends, on=FILE, how="left", maintain_order="left")
-        .with_columns(valid_to_ns=pl.min_horizontal("end_ns", "doubt_ns"))
-        .select(traced.columns)
-        for one in (snapshots.get("listing_before"), snapshots.get("image_before"))
-        if one is not None
-    ]
-    return timeline.succeeding(pl.concat([*before, traced]))
+
+    def until_event(extents: pl.DataFrame, source: str) -> pl.DataFrame:
+        ended = _throughout(extents, source).join(ends, on=FILE, how="left", maintain_order="left")
+        return ended.with_columns(valid_to_ns=pl.min_horizontal("end_ns", "doubt_ns")).select(traced.columns)
+
+    image, listing = snapshots.get("image_before"), snapshots.get("listing_before")
+    before = [until_event(_known(one.extents), one.source) for one in (image, listing) if one is not None]
+    extents = timeline.succeeding(pl.concat([*before, traced]))
+    if image is None or image.outdated is None:
+        return extents
+    outdated = timeline.succeeding(pl.concat([until_event(_used(image.outdated), image.source), traced]))
+    outdated = outdated.filter(pl.col("source") == image.source).with_columns(source=as_source("inferred"))
+    return pl.concat([extents, outdated])
 
 
 def until_first_loss(
@@ -127,6 +144,8 @@ def until_first_loss(
 def without_changes(snapshots: Mapping[str, Located], staging: Staging) -> list[pl.DataFrame]:
     """Return the extents if changes of the block map may be missing in the trace. `snapshots` are by role."""
     before, after = snapshots.get("image_before"), snapshots.get("image_after")
+    if before is not None and before.outdated is not None:  # What follows holds for an image of any age.
+        before = before._replace(extents=pl.concat([before.extents, before.outdated]).sort("sector"))
     parts: list[pl.DataFrame] = []
     if before is not None and after is not None:
         parts += _of_both(before, after, staging)
@@ -165,9 +184,9 @@ def _of_both(before: Located, after: Located, staging: Staging) -> list[pl.DataF
 
 def unchanged(before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
     """Return the inodes that are the same file with the same time of change in both: ino, is_unchanged (true)."""
-    keys = ["ino", "generation", "changed_epoch_ns"]
-    same = before.join(after, on=keys, how="semi", nulls_equal=True).filter(pl.col("changed_epoch_ns").is_not_null())
-    return same.select("ino", is_unchanged=pl.lit(True)).unique("ino")
+    both = before.join(after, on=["ino", "changed_epoch_ns"], suffix="_after")
+    is_same = (pl.col("generation") == pl.col("generation_after")).fill_null(True)  # null: not known
+    return both.filter(is_same).select("ino", is_unchanged=pl.lit(True)).unique("ino")
 
 
 def dated(after: Located, staging: Staging) -> list[pl.DataFrame]:
@@ -229,6 +248,10 @@ def is_fixed() -> pl.Expr:
 def _is_content() -> pl.Expr:
     """Return whether a block is part of a file's map, so that an event shows when it becomes that."""
     return pl.col("block_type").is_in(["data", "directory"])
+
+
+def _known(extents: pl.DataFrame) -> pl.DataFrame:
+    return extents.filter(pl.col("block_type") != "unknown")
 
 
 def _used(extents: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,8 @@ from androstep_analysis.link.evidence import filetype
 from androstep_analysis.link.intervals import ALWAYS, FOREVER
 from androstep_analysis.link.requests import Linked
 
+_INFERRED = pl.lit("inferred").cast(schema.enum("io", "map_source"))
+
 CONFIDENCE = ("tracepoint", "context", "recorded", "image_before", "fiemap", "journal", "image_after", "inferred")
 """Sources of extents, most trusted first: a later one maps only what the earlier ones leave unmapped."""
 
@@ -42,6 +44,16 @@ def pieces(
     mapped = _typed(_map(placed(linked), extents, marking, without_frees), extents)
     named = _name(_free_discarded(mapped, with_events), files)
     return pl.concat([_use_recorded(named), _flushes(linked)], how="diagonal")
+
+
+def with_inferred_names(pieces: pl.DataFrame, renamed: pl.DataFrame) -> pl.DataFrame:
+    """Return the pieces, inferred where the file has a name and is one of `renamed` (dev, ino, incarnation)."""
+    if renamed.is_empty():
+        return pieces
+    likely = renamed.rename({"dev": "part_dev"}).with_columns(is_likely=pl.lit(True))
+    joined = pieces.join(likely, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
+    is_likely = pl.col("is_likely").fill_null(False) & pl.col("path").is_not_null()
+    return joined.with_columns(map_source=pl.when(is_likely).then(_INFERRED).otherwise("map_source")).drop("is_likely")
 
 
 def table(pieces: pl.DataFrame) -> pl.DataFrame:
@@ -248,8 +260,7 @@ def _name(pieces: pl.DataFrame, files: pl.DataFrame) -> pl.DataFrame:
         is_likely=pl.col("source") == "inferred",
     ).unique(["part_dev", "ino", "incarnation"], keep="first", maintain_order=True)
     named = pieces.join(names, on=["part_dev", "ino", "incarnation"], how="left", maintain_order="left")
-    inferred = pl.lit("inferred").cast(schema.enum("io", "map_source"))
-    return named.with_columns(map_source=pl.when("is_likely").then(inferred).otherwise("map_source")).drop("is_likely")
+    return named.with_columns(map_source=pl.when("is_likely").then(_INFERRED).otherwise("map_source")).drop("is_likely")
 
 
 def _use_recorded(pieces: pl.DataFrame) -> pl.DataFrame:
