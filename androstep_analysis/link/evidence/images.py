@@ -76,7 +76,8 @@ def located(role: str, snapshot: Snapshot, numbers: pl.DataFrame, unchanged: pl.
     extents = with_start_of_file(incarnations.assigned(snapshot.extents, numbers))
     if role != "image_before" or unchanged is None:
         return Located(snapshot, extents, SOURCE_OF_ROLE[role])
-    holds = is_fixed() | pl.col("ino").is_in(unchanged.implode()).fill_null(False)
+    is_kept = pl.col("ino").is_in(unchanged.implode()).fill_null(False)
+    holds = is_fixed() | (is_kept & pl.lit(not (snapshot.fs_type or "").startswith(MOVES)))
     return Located(snapshot, extents.filter(holds), SOURCE_OF_ROLE[role], extents.filter(~holds))
 
 
