@@ -385,6 +385,19 @@ def test_the_rows_of_msr() -> None:
     assert exported(opened, "msr").startswith(f"{start + 10 + 17_000_000_000_000_000},")
 
 
+def test_latencies_of_equal_requests_are_unknown_in_msr_rows(tmp_path: Path) -> None:
+    """Two equal reads in flight at once: nothing states which ended first, here and in the file that reads back."""
+    read = {"op": "read", "sector": 8, "nr_sectors": 8}
+    requests = [
+        {**read, "issue_ns": 1_000 * n, "complete_ns": 9_000 + n, "matched": matched}
+        for n, matched in enumerate(["full", "interchangeable", "interchangeable"])
+    ]
+    path = written(made.capture(requests), "msr", tmp_path / "x.csv")
+    assert [line.rpartition(",")[2] for line in path.read_text().splitlines()] == ["90", "0", "0"]
+    again = capture.open(path).requests.select(pl.col("complete_ns").is_not_null()).collect().to_series()
+    assert again.to_list() == [True, False, False]
+
+
 def test_our_csv_reads_back(tmp_path: Path) -> None:
     """The same requests, except for columns that MSR lacks. Its times are in 100 ns and include the date."""
     day_ns = 1_700_000_000 * 10**9

@@ -23,7 +23,7 @@ API bool blkparse_text_end(struct blkparse_text *trace);
 API struct most_po *most_po_new(struct strings *names, bool has_classes);
 API void most_po_free(struct most_po *trace);
 API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts, uint8_t separator, uint8_t header,
-                                    bool has_more, int64_t repeat_ns, uint8_t start);
+                                    bool has_more, bool is_0_unknown, int64_t repeat_ns, uint8_t start);
 API void block_csv_free(struct block_csv *csv);
 API struct pairs *pairs_new(const void *known);
 API void pairs_free(struct pairs *pairs);
@@ -158,8 +158,9 @@ API int fuzz_block_csv(const uint8_t *data, size_t size)
     struct strings *names = strings_new(), *hosts = strings_new();
     size_t setup = input.knobs[0] % prepared.nr_setups;
     uint8_t separator = *(const uint8_t *)prepared.extra[setup];
-    struct block_csv *csv = block_csv_new(names, hosts, separator, input.knobs[1] % 3, input.knobs[2] & 1,
-                                          input.knobs[3] & 1 ? 50000000 : 0, input.knobs[3] >> 1 & 1);
+    struct block_csv *csv =
+        block_csv_new(names, hosts, separator, input.knobs[1] % 3, input.knobs[2] & 1, input.knobs[2] >> 1 & 1,
+                      input.knobs[3] & 1 ? 50000000 : 0, input.knobs[3] >> 1 & 1);
 
     set_up(csv, setup);
     read_lines((struct reader *)csv, &input, NULL);

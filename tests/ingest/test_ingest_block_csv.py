@@ -144,10 +144,8 @@ PRESETS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "MSR Cambridge of several machines": (
         "128166372003061629,a,1,Read,512,512,0\n128166372003061630,b,1,Read,512,512,0\n",
         [
-            (1_172_163_600_306_162_900, "queue", 1, 1, 1, READ, "Read", None, None),
-            (1_172_163_600_306_162_900, "complete", 1, 1, 1, READ, "Read", None, None),
-            (1_172_163_600_306_163_000, "queue", units.dev(1, 1), 1, 1, READ, "Read", None, None),
-            (1_172_163_600_306_163_000, "complete", units.dev(1, 1), 1, 1, READ, "Read", None, None),
+            (1_172_163_600_306_162_900, "issue", 1, 1, 1, READ, "Read", None, None),  # 0: no response is known
+            (1_172_163_600_306_163_000, "issue", units.dev(1, 1), 1, 1, READ, "Read", None, None),
         ],
     ),
     "MSR rows without the time of day": (
@@ -243,6 +241,22 @@ def test_own_columns(tmp_path: Path) -> None:
     rows = "".join(f"{ns}\t{op}\t512\t1\tx\ty\n" for ns, op in enumerate(["read", "Write", "w", "FWS"]))
     expected = [(ns, "queue", None, 1, 1, rwbs) for ns, rwbs in enumerate(["R", "W", "W", "FWS"])]
     assert columns(tmp_path, words, rows) == (expected, {})
+
+
+def test_cells_in_quotation_marks_may_contain_the_separator(tmp_path: Path) -> None:
+    """A spreadsheet quotes numbers with decimal commas if commas separate columns, and names with commas."""
+    expected = [(123_000, "queue", None, 8, 2, "R"), (473_000, "complete", None, 8, 2, "R")]
+    for order in range(4):
+        cells = ['"0,000123"', "R", "4096", '"1024"', '"0,35"', '"a, b"']
+        words = ["time:s", "op", "offset:B", "size:B", "response:ms", "comm"]
+        cells, words = (row[order:] + row[:order] for row in (cells, words))
+        assert columns(tmp_path, ",".join(words), ",".join(cells) + "\r\n") == (expected, {})
+    # Quotation marks within a name mean nothing.
+    for name in ('a"b', '"a', 'a"', '"a"b', '""'):
+        assert columns(tmp_path, "time:ns,comm,op,offset:B,size:B", f"7,{name},R,512,512\n") == (
+            [(7, "queue", None, 1, 1, "R")],
+            {},
+        )
 
 
 @pytest.mark.parametrize("separator", [" ", "\t", ";", "|"])

@@ -1,7 +1,7 @@
 """Export to the CSV of the MSR Cambridge traces (SNIA IOTTA, Narayanan et al., FAST 2008), for simulators.
 
 A row is ``Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`` without a header line: Windows file time (100
-ns since 1601), the machine, the disk, Read or Write, bytes, bytes, and 100 ns.
+ns since 1601), the machine, the disk, Read or Write, bytes, bytes, and 100 ns (0: unknown).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from androstep_analysis import measures
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import csvfile, units
 from androstep_analysis.datasets.export.batches import batches, write_lines
+from androstep_analysis.measures.tables import device_time
 
 UNIX_EPOCH = 116_444_736_000_000_000
 """1970-01-01 as a Windows file time."""
@@ -31,7 +32,7 @@ def write(capture: Capture, file: BinaryIO) -> None:
     host = pl.select(csvfile.guarded(pl.lit(_host(capture)))).item()
     offset_ns = capture.about["realtime_offset_ns"] or 0
     ticks = (measures.order_ns() + offset_ns) // 100 + UNIX_EPOCH
-    took = (pl.col("complete_ns") - pl.col("issue_ns")) // 100
+    took = device_time(requests) // 100
     for batch in batches(requests):
         line = pl.concat_str(
             ticks.cast(pl.String),

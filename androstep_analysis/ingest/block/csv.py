@@ -69,7 +69,7 @@ class Columns:
     - ``comm``, ``tid``, ``pid``, ``cpu``: the requesting thread. ``task`` is ``COMM-TID``.
     - ``-``: an ignored column. ``...`` as the last word: all further columns are ignored.
 
-    Only ``comm`` or ``task`` may contain the separator.
+    Only ``comm`` or ``task``, and cells in quotation marks, may contain the separator.
 
     `is_realtime`: times are calendar times. `start` is the action at ``time``, from which the response counts.
     """
@@ -158,6 +158,8 @@ class Preset:
     separator: str = ","
     is_realtime: bool = False
     start: str = "queue"
+    is_0_unknown: bool = False
+    """Whether a response time of 0 is unknown. No request takes no time; AndroStep exports unknown times as 0."""
     repeat_ns: int = 0
     """Rows that repeat an earlier one within this time are counted: these files mix two tracepoints of one request."""
     optional: frozenset[str] = frozenset()
@@ -205,6 +207,7 @@ PRESETS = (
         | {"size": "size:B", "responsetime": "response:filetime"},
         r"\d{1,18},[^,]+,\d+,(?i:read|write),\d+,\d+,-?\d+",
         is_realtime=True,
+        is_0_unknown=True,
     ),
     # SNIA IOTTA 4928, README.txt. A blank IOType: no response was captured, and the operation is unknown.
     Preset(
@@ -256,7 +259,7 @@ PRESETS = (
     Preset(
         "SPC (UMass)",
         {"asu": "dev", "lba": "offset:sectors", "size": "size:B", "opcode": "op", "timestamp": "time:s", "...": "..."},
-        r"\d+,\d+,\d+,[rRwW],\d+\.\d+(?:,[^\n]*)?",
+        r"\d+,\d+,\d+,[rRwW],\d+\.\d{1,8}(?:,[^\n]*)?",  # nine digits: blkparse -f may have printed them
     ),
 )
 """Known traces, with the source of the definition of their columns."""
@@ -301,7 +304,7 @@ def parse(
     """Read the requests in the rows of `pieces`, which may end anywhere; see `read`."""
     hosts = native.Strings()
     repeat_ns = preset.repeat_ns if preset else 0
-    reader, handle = _reader(spool, columns, header, repeat_ns, hosts)
+    reader, handle = _reader(spool, columns, header, repeat_ns, hosts, preset is not None and preset.is_0_unknown)
     truncated = reader.read(iter(pieces))
     totals = reader.totals
     first_ns, last_ns = totals.span
@@ -331,7 +334,7 @@ def parse(
 
 
 def _reader(
-    spool: Spool, columns: Columns, header: int, repeat_ns: int, hosts: native.Strings
+    spool: Spool, columns: Columns, header: int, repeat_ns: int, hosts: native.Strings, is_0_unknown: bool
 ) -> tuple[lines.Reader, int]:
     """Return a reader of these columns, and its C structure. Names of machines and disks are added to `hosts`."""
     names = native.Strings()
@@ -339,7 +342,14 @@ def _reader(
     actions = schema.table("block_events").column("action").values
     start = "issue" if any(word.startswith("wait:") for word in columns.columns) else columns.start
     handle: int = _library().block_csv_new(
-        names.handle, hosts.handle, ord(columns.separator), header, has_more, repeat_ns, actions.index(start)
+        names.handle,
+        hosts.handle,
+        ord(columns.separator),
+        header,
+        has_more,
+        is_0_unknown,
+        repeat_ns,
+        actions.index(start),
     )
     reader = lines.Reader(handle, spool, ("block_events",), names)
     weakref.finalize(reader, _library().block_csv_free, handle)
@@ -433,6 +443,7 @@ def _library() -> ctypes.CDLL:
                 ctypes.c_void_p,
                 byte,
                 byte,
+                flag,
                 flag,
                 wide,
                 byte,

@@ -71,6 +71,7 @@ struct block_csv {
     bool is_by_done;       // rows have the time of completion and not of the start
     bool has_durations;    // rows may have a completion, so that a request without one has an unknown duration
     bool has_more;         // more cells follow, which are ignored
+    bool is_0_unknown;     // a response time of 0 is unknown
     struct calendar calendar;
     uint64_t negative;   // durations below 0
     uint64_t deviceless; // rows with an empty device
@@ -98,7 +99,7 @@ API void block_csv_free(struct block_csv *csv)
 }
 
 API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts, uint8_t separator, uint8_t header,
-                                    bool has_more, int64_t repeat_ns, uint8_t start)
+                                    bool has_more, bool is_0_unknown, int64_t repeat_ns, uint8_t start)
 {
     struct block_csv *csv = calloc(1, sizeof(*csv));
 
@@ -108,6 +109,7 @@ API struct block_csv *block_csv_new(struct strings *names, struct strings *hosts
     csv->hosts = hosts;
     csv->header = header;
     csv->has_more = has_more;
+    csv->is_0_unknown = is_0_unknown;
     csv->start = start;
     csv->repeat_ns = repeat_ns;
     if (repeat_ns)
@@ -165,14 +167,47 @@ API bool block_csv_operation(struct block_csv *csv, const uint8_t *word, size_t 
     return true;
 }
 
-// Splits a line into cells. Only the name may contain a separator, so the cells on both sides of it determine its ends.
+// Returns the end of the first cell. A cell in quotation marks may contain separators. NULL if no separator follows.
+static const uint8_t *cell_end(const struct block_csv *csv, struct text line)
+{
+    const uint8_t *at = line.at;
+
+    if (text_length(line) && *at == '"') {
+        at = memchr(at + 1, '"', text_length(line) - 1);
+        if (at && at + 1 == line.end)
+            return NULL;
+        if (!at || at[1] != csv->separator)
+            at = line.at;
+    }
+    return memchr(at, csv->separator, (size_t)(line.end - at));
+}
+
+// Returns the start of the last cell, which may be in quotation marks.
+static const uint8_t *cell_start(const struct block_csv *csv, struct text line)
+{
+    const uint8_t *start = line.end;
+
+    if (text_length(line) > 1 && line.end[-1] == '"') {
+        for (start = line.end - 2; start > line.at && *start != '"'; start--)
+            ;
+        if (start > line.at && start[-1] == csv->separator)
+            return start;
+        start = line.end;
+    }
+    while (start > line.at && start[-1] != csv->separator)
+        start--;
+    return start;
+}
+
+// Splits a line into cells. Of cells without quotation marks, only the name may contain a separator, so the cells on
+// both sides of it determine its ends.
 static bool split(const struct block_csv *csv, struct text line, struct text cells[MAX_CELLS])
 {
     // With more columns on the right the end of the name cannot be found from there.
     size_t left = 0, right = csv->nr_cells, plain = csv->has_more ? csv->nr_cells : csv->name_cell;
 
     for (; left < plain && left + 1 < csv->nr_cells; left++) {
-        const uint8_t *end = memchr(line.at, csv->separator, text_length(line));
+        const uint8_t *end = cell_end(csv, line);
 
         if (!end)
             return false;
@@ -180,23 +215,21 @@ static bool split(const struct block_csv *csv, struct text line, struct text cel
         line.at = end + 1;
     }
     if (csv->has_more) {
-        const uint8_t *end = memchr(line.at, csv->separator, text_length(line));
+        const uint8_t *end = cell_end(csv, line);
 
         cells[left] = (struct text){line.at, end ? end : line.end};
         return true;
     }
     for (; right > left + 1; right--) {
-        const uint8_t *start = line.end;
+        const uint8_t *start = cell_start(csv, line);
 
-        while (start > line.at && start[-1] != csv->separator)
-            start--;
         if (start == line.at)
             return false;
         cells[right - 1] = (struct text){start, line.end};
         line.end = start - 1;
     }
     cells[left] = line;
-    return csv->name_cell < csv->nr_cells || !memchr(line.at, csv->separator, text_length(line));
+    return csv->name_cell < csv->nr_cells || !cell_end(csv, line);
 }
 
 // Reads a whole number, which may have a decimal fraction of zeros.
@@ -424,7 +457,11 @@ static bool take_cell(struct block_csv *csv, const struct cell *column, struct t
     case CELL_TIME:
         return take_time_cell(csv, cell, column, &request->ts_ns);
     case CELL_RESPONSE:
-        return take_duration(csv, cell, column, &request->response_ns);
+        if (!take_duration(csv, cell, column, &request->response_ns))
+            return false;
+        if (csv->is_0_unknown && !request->response_ns)
+            request->response_ns = NO_INT64;
+        return true;
     case CELL_DONE:
         return take_time_cell(csv, cell, column, &request->done_ns);
     case CELL_WAIT:
