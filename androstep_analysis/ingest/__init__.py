@@ -301,9 +301,10 @@ def _contents(format: Format, source: Source, spool: Spool) -> Staging:
 
 def _advice(source: Source) -> str:
     """Describe a file that is no known recording, and suggest what to do."""
+    heads = (source.head, *(copy.head for copy in spacing.copies(source.head)))
     return (
         histograms.described(source)
-        or others.kind(source.head)
+        or next(filter(None, map(others.kind, heads)), None)
         or f"no known recording; {closest.found(source.head)}; known formats are {_format_titles()}, and any CSV of"
         " block I/O with `androstep ingest --csv-columns` (docs/formats.md)"
     )

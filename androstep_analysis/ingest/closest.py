@@ -42,6 +42,11 @@ def found(head: bytes) -> str:
             f"{matches[title]} of its first {len(lines)} lines look like {title}, but none is a known event; "
             f"one of them: {_quoted(odd)}; state the format with --trace-format, or record block events too"
         )
+    if _has_decimal_commas(lines):
+        return (
+            f"its first line has {lines[0].count(b',') + 1} columns and the others have more, as if commas were also "
+            "decimal points; save the table again with points, or with another separator (;)"
+        )
     for separator in (*_SEPARATORS, *_SEPARATORS_OF_NAMES):
         counts = {line.count(separator) for line in lines}
         if len(counts) == 1 and min(counts) >= 2:
@@ -59,6 +64,13 @@ def found(head: bytes) -> str:
                 f"describe the columns with --csv-columns, {example}"
             )
     return f"it is text without events; it starts with {_quoted(lines[0])}"
+
+
+def _has_decimal_commas(lines: list[bytes]) -> bool:
+    """Return whether a table separated by commas has more cells in its rows than it has names of columns."""
+    names = lines[0].decode("utf-8", "replace")
+    rows = [line.count(b",") for line in lines[1:]]
+    return bool(rows) and min(rows) > names.count(",") and csv_header.suggested(names, ",") is not None
 
 
 def _quoted(line: bytes) -> str:

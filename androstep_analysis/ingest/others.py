@@ -6,6 +6,7 @@ import functools
 import re
 
 from androstep_analysis.ingest import record
+from androstep_analysis.ingest.block.blkparse import DEFAULT_OUTPUT
 from androstep_analysis.ingest.ftrace import text
 
 _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xef")
@@ -14,8 +15,16 @@ _IMAGE = re.compile(rb"(?s).{510}\x55\xaa|.{1024}\x10\x20\xf5\xf2|.{1080}\x53\xe
 _SUMS = "it has sums and no requests; record each request with biosnoop, or with androstep record"
 _CALLS = "which is not read; record the calls with strace -f -ttt -T -y"
 
+_FORMATTED_TEXT = (
+    f"columns as blkparse prints them with option -f: nothing states what each number is; {DEFAULT_OUTPUT}"
+)
+
 _LINES: tuple[tuple[str, str], ...] = (
     (r"Total DISK READ *:", f"output of iotop: {_SUMS}"),
+    (
+        r"(?:\d\d:\d\d:\d\d +)? *\d+ +(?:be|rt|idle|\?\w+)(?:/\d)? +\S+ +[\d.,]+ [BKMG]/s +[\d.,]+ [BKMG]/s ",
+        f"output of iotop: {_SUMS}",
+    ),
     (r" *PID +COMM +D +MAJ +MIN +DISK ", f"output of biotop: {_SUMS}"),
     (r" *(?:PID|TID) +COMM +READS +WRITES +R_Kb ", f"output of filetop: {_SUMS}"),
     (r"(?:.{0,40} )?Device:? +(?:.{0,80} )?(?:tps|r/s) ", f"output of iostat: {_SUMS}"),
@@ -32,6 +41,8 @@ _LINES: tuple[tuple[str, str], ...] = (
     (r"\d+ \d+ \(.*\) (?:access|iotime) ", f"output of iotime.stp, {_CALLS}"),
     (r"(?:\d\d:\d\d:\d\d\S* )?\S+\(\d+\): [RWCODMX+<>]+ +/", f"output of fatrace, {_CALLS}"),
     (r" *(?:TIME\S* +)?PID +COMM +FD +ERR +PATH", f"output of opensnoop, {_CALLS}"),
+    (r"COMM +PID +LATms +FD +RVAL +FILE", f"output of fsyncsnoop, {_CALLS}"),
+    (r"TIME\(s\) +(?:COMM|CALL) +(?:PID +)?(?:CALL|COMM|EVENT)", f"output of syncsnoop, {_CALLS}"),
     (r'"Time of Day","Process Name","PID",', f"a table of Process Monitor for Windows, {_CALLS}"),
     (
         r" *\d+\.\d{3} (?:\([^)\n]*\): )?\S[^(\n]*/\d+ +\S+\(",
@@ -43,8 +54,9 @@ _LINES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"(?:.*\s)?[QGIDC]\s+(?:\d+\+\d+$|[RWDFN][A-Z]*\s+\d+ \+ \d+)",
-        "events of blktrace in another format; open the files of blktrace, or the default output of blkparse",
+        f"events of blktrace in another format; {DEFAULT_OUTPUT}",
     ),
+    (r"Input file .{1,200} added$", _FORMATTED_TEXT),
     (
         r"\d+, -?\d+, [012], \d+(?:, \w+)*$",
         "a log of latencies or rates of fio, without files; record the I/O with its option write_iolog",
@@ -59,11 +71,34 @@ _LINES: tuple[tuple[str, str], ...] = (
         " androstep record",
     ),
     (
+        r"(?:.*\s)?mmc\d+: (?:starting CMD\d+ arg |req done \(CMD\d+\): )",
+        "debug messages of the kernel's MMC driver, which are not read; record its events, with androstep record",
+    ),
+    (r"=+\[ partition info\(", f"status of F2FS: {_SUMS}"),
+    (
         r"Attach(?:ing|ed) \d+ probes?",
         "output of a program of bpftrace; open a list of biosnoop, or a table with --csv-columns",
     ),
 )
 """A pattern for a line of the output of other tools, and what the file is."""
+
+_TOKEN = r"(?=(?:.*[\s,;|:])?(?:{})(?:[\s,;|:]|$))"
+_FORMATTED = re.compile(
+    "".join(
+        map(
+            _TOKEN.format,
+            (
+                r"\d+[.:, ]?\d{9}|[QGIDCMFAXUPBST][\s,;|:]+[RWDFN][FWASM]{0,3}",  # time, or action and operation
+                r"[QGIDCMFAXUPBST]|UT|R|W|[RWDFN][FWASM]{1,3}",
+                r"\d{3,}",
+            ),
+        )
+    ).encode()
+)
+"""The columns of an event in any order: seconds with nanoseconds, an action or operation, and a sector or length."""
+
+_SOME = 50
+"""The number of lines at the beginning that are examined."""
 
 _UNPACK = "which is not read; unpack it, or compress it with gzip, xz, zstd or zip"
 
@@ -105,7 +140,15 @@ def kind(head: bytes) -> str | None:
             "record again after echo nolatency-format > trace_options"
         )
     kind = next((what for pattern, what in _KINDS if pattern.match(head)), None)
-    return kind or next((what for pattern, what in _compiled() if pattern.search(head)), None)
+    kind = kind or next((what for pattern, what in _compiled() if pattern.search(head)), None)
+    return kind or (_FORMATTED_TEXT if _is_formatted(head) else None)
+
+
+def _is_formatted(head: bytes) -> bool:
+    """Return whether the lines are events of blkparse in a form of the user, without names of columns."""
+    lines = [line for line in head.splitlines()[:_SOME] if line.strip()]
+    matches = [_FORMATTED.match(line) is not None for line in lines]
+    return matches[:1] == [True] and 2 * sum(matches) > len(matches)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from androstep_analysis import capture, ingest
-from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.errors import InputError, LossWarning
 
 FILES = {
     "only comments": (b"# a\n#\n\n", "there are only comments and empty lines at its beginning"),
@@ -29,6 +29,12 @@ FILES = {
 
 TOOLS = {
     "Total DISK READ :       0.00 B/s | Total DISK WRITE :       0.00 B/s": "output of iotop",
+    "10:00:01  1234 be/4 app         0.00 B/s   11.79 K/s  0.00 %  0.00 % java -jar x.jar": "output of iotop",
+    "  500 be/3 root        0,00 B/s    3,93 K/s [jbd2/sda1-8]": "output of iotop",
+    "COMM             PID     LATms   FD RVAL FILE": "output of fsyncsnoop",
+    "TIME(s)            COMM             CALL": "output of syncsnoop",
+    "[   12.345678] mmc0: starting CMD18 arg 00012000 flags 000000b5": "debug messages of the kernel's MMC driver",
+    "=====[ partition info(dm-5). #0, RW]=====": "status of F2FS",
     "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms": "output of biotop",
     "TID    COMM             READS  WRITES R_Kb    W_Kb    T FILE": "output of filetop",
     "Device            r/s     w/s     rkB/s     wkB/s": "output of iostat",
@@ -71,6 +77,53 @@ def test_output_of_other_tools(line: str, tmp_path: Path) -> None:
             ingest.read(tmp_path / "file")
         assert f"file: {TOOLS[line]}" in str(failed.value)
         assert re.search("record|open", str(failed.value)), "what to do instead"
+
+
+EVENT = {
+    **{"%D": "8,0", "%c": "1", "%s": "31", "%T.%t": "0.007787762", "%T %t": "0 007787762", "%T%t": "0007787762"},
+    **{"%p": "14", "%a": "C", "%d": "WS", "%S": "24802960", "%n": "40", "%N": "20480", "%C": "ksoftirqd/1"},
+}
+"""The fields of blkparse's option -f, as it prints a completion."""
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("%T.%t %d %S %N", "%T.%t, %p, %C, %a, %S, %n, %N", "%D %a %d %S %n %C"),
+        *("%a %d %T.%t %S %n", "%T.%t %a %S %n"),
+        *("%D,%c,%s,%T.%t,%p,%a,%d,%S,%n,%C", "%c,%S,%N,%d,%T.%t", "%T.%t\t%p\t%a\t%d\t%S\t%n", "%T %t %d %S %n"),
+        *("%T%t;%a;%d;%S;%n;%C", "%d %S %n %T.%t", "%C %T.%t %p %d %N", "%D %c %s %T.%t %p %a %d %S %n %C"),
+        *("%D %c %s %T.%t %p %a %d %S %n", "%D %c %s %T.%t %p %a %d %N"),
+    ],
+)
+@pytest.mark.parametrize("begin", ["", "Input file sda.blktrace.0 added\n"])
+def test_output_of_blkparse_in_a_form_of_the_user_has_no_requests(form: str, begin: str, tmp_path: Path) -> None:
+    """Nothing states which column is a length, and of what, so that none is guessed."""
+    line = form
+    for field in sorted(EVENT, key=len, reverse=True):
+        line = line.replace(field, EVENT[field])
+    (tmp_path / "file").write_text(begin + f"{line}\n" * 20)
+    with pytest.raises((InputError, LossWarning), match="or the output of blkparse -i DEVICE without -f"):
+        ingest.read(tmp_path / "file")
+
+
+def test_a_table_with_names_of_columns_is_no_output_of_blkparse(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("time_s,op,offset_b,size_b\n0.007787762,W,4096,8192\n")
+    with pytest.raises(InputError, match="by their names time:s,op,offset:B,size:B"):
+        ingest.read(tmp_path / "file")
+
+
+def test_commas_that_are_also_decimal_points_are_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("time,op,offset,size,latency\n0,000123,R,4096,8192,0,35\n0,5,R,4096,8192,0,3\n")
+    with pytest.raises(InputError, match="first line has 5 columns and the others have more, as if commas were also"):
+        ingest.read(tmp_path / "file")
+
+
+def test_output_of_other_tools_with_numbers_of_lines(tmp_path: Path) -> None:
+    lines = ["% time     seconds  usecs/call     calls    errors syscall", " 22,02    0,528825           3    158904  write"]
+    (tmp_path / "file").write_text("".join(f"{n} {line}\n" for n, line in enumerate(lines, 832295)))
+    with pytest.raises(InputError, match="file: sums of strace -c"):
+        ingest.read(tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", FILES)

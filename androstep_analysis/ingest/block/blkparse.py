@@ -44,6 +44,9 @@ ACTIONS = {
 }
 """The action of a block event for each action letter of blkparse. Messages (``m``) are not block events."""
 
+DEFAULT_OUTPUT = "open the files of blktrace, or the output of blkparse -i DEVICE without -f"
+"""What to open instead of output of blkparse in a form of the user."""
+
 _EVENT_IN_HEAD = re.compile(rb"(?m)^ *\d+,\d+ +\d+ +\d+ +\d+\.\d{9} +\d+ +(?:[A-Z]{1,2}|m) +[A-Z]+")
 
 
@@ -80,7 +83,7 @@ def read(source: Source, spool: Spool) -> Staging:
             *wrapped(totals.before_start),
             *skipped(totals.lost),
             *totals.refused[lines.LINES].losses("blkparse events"),
-            *totals.refused[lines.BLOCK].losses("events of a known form"),
+            *totals.refused[lines.BLOCK].losses(_form(spool)),
         ),
         flags=FLAGS,
     )
@@ -96,6 +99,12 @@ def _reader(spool: Spool) -> tuple[lines.Reader, int]:
     for letters, action in ACTIONS.items():
         _library().blkparse_text_action(handle, letters.encode(), len(letters), steps.index(action))
     return reader, handle
+
+
+def _form(spool: Spool) -> str:
+    """Return what the lines of events cannot be read as, and advice if none can."""
+    advice = "" if spool.rows("block_events") else f" (if option -f made them, {DEFAULT_OUTPUT})"
+    return f"events of a known form{advice}"
 
 
 def wrapped(count: int) -> tuple[Loss, ...]:

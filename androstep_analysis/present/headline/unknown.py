@@ -89,8 +89,12 @@ def sync() -> Gap:
 
 def requests(capture: Capture) -> Gap:
     """Return why the I/O that reached a device is unknown."""
-    has_block_events = any(name.startswith("block_") for name in capture.events)
-    reason = "the block events do not include the issue or completion of one" if has_block_events else "no block events"
+    actions = capture.block_events.select(pl.col("action").cast(pl.String).unique()).collect().to_series()
+    reason = "no block events"
+    if {"issue", "complete"} & {*actions}:
+        reason = "the block events are of commands without data"
+    elif len(actions):
+        reason = "the block events do not include the issue or completion of one"
     return Gap("requests", reason, _RECORD)
 
 
