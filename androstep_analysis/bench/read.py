@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -18,6 +19,8 @@ from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.common.results import Kind, Results
 from androstep_analysis.ingest.archive import Archive
 from androstep_analysis.ingest.source import Source, head, load
+
+_LINE_ENDS: Final = re.compile(rb"(?<![ \t\r])[ \t\r]+\n")
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def _text(read: Callable[[str, bytes], Results]) -> Callable[[Source], Results]:
 
     def whole(source: Source) -> Results:
         try:
-            found = read(source.data.decode("utf-8", "replace"), source.data)
+            found = read(_without_line_ends(source.data).decode("utf-8", "replace"), source.data)
         except InputError as error:
             raise InputError(f"{source.name}: {error}") from None
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -71,7 +74,13 @@ def sniff(path: Path) -> bool:
 
 def _format_of(start: bytes) -> Format | None:
     """Return the format of a file that begins with `start`."""
-    return next((format for format in FORMATS if format.sniff(start)), None)
+    text = _without_line_ends(start)
+    return next((format for format in FORMATS if format.sniff(text)), None)
+
+
+def _without_line_ends(data: bytes) -> bytes:
+    """Return a text without spaces and carriage returns at the ends of its lines."""
+    return data if b"\0" in data else _LINE_ENDS.sub(b"\n", data)
 
 
 def read(*paths: str | os.PathLike[str]) -> Results:

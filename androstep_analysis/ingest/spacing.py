@@ -18,6 +18,11 @@ _Change: TypeAlias = Callable[[bytes], bytes]
 _COLOURS: Final = re.compile(rb"\x1b(?:\[[\d;]*[mK]|\([AB0])")
 _RESET: Final = re.compile(rb"\x1b\[0?m")
 _CARRIAGES: Final = re.compile(rb"\r+\n?")
+_PROMPT: Final = rb"(?:\[?[\w.-]+@[\w.-]+[ :][^\n]{0,200}?[#$]|[$%])"
+_ABOVE: Final = re.compile(rb"\A(?:[ \t]*\r?\n|```[^\n`]*\n|" + _PROMPT + rb" [^\n]*\n)+")
+_BELOW: Final = re.compile(rb"(?m)^(?:```|" + _PROMPT + rb")[ \r]*$\n?")
+"""The marks of a block of code (Markdown), and a command with the prompt of a shell, above and below a text."""
+
 _SEPARATOR: Final = re.compile(rb"(?i)\A(?:\xef\xbb\xbf)?sep=[^\w\s]\r?\n")
 
 _WIDE_SPACES: Final = re.compile(rb"\t|\xc2\xa0|\xe2\x80[\x80-\x8a\xaf]|\xe2\x81\x9f|\xe3\x80\x80")
@@ -104,12 +109,14 @@ class Copy:
 def copies(head: bytes) -> Iterator[Copy]:
     """Yield the text that begins with `head` with the usual spaces and without markup, then without what begins lines.
 
+    Lines above and below the text (`_ABOVE`, `_BELOW`) are left out.
+
     A text that would not differ is left out.
     """
     if b"\0" in head:
         return
     is_page = _PAGE.match(head) is not None and b"<script" not in head
-    changes = (*((_without_tags, _without_entities) if is_page else ()), _with_usual_spaces)
+    changes = (_without_lines_around, *((_without_tags, _without_entities) if is_page else ()), _with_usual_spaces)
     if (restored := _after(changes, head)) != head:
         yield Copy(restored, is_page, changes)
     if _begins_lines(_ALIGNED, head):
@@ -121,6 +128,10 @@ def copies(head: bytes) -> Iterator[Copy]:
         changes += (_without(prefix),)
         restored = changes[-1](restored)
         yield Copy(restored, True, changes)
+
+
+def _without_lines_around(lines: bytes) -> bytes:
+    return _BELOW.sub(b"", _ABOVE.sub(b"", lines))
 
 
 def _without_tags(lines: bytes) -> bytes:

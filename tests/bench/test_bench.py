@@ -84,6 +84,19 @@ def test_every_fio_output_of_the_phone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fio", "mobibench"])
+@pytest.mark.parametrize("end", [b"\r\n", b"  \n", b" \r\n"])
+def test_other_ends_of_lines_change_no_result(kind: str, end: bytes, tmp_path: Path) -> None:
+    files, _ = unpacked(kind, tmp_path)
+    path = next(iter(files.values()))
+    plain, copy = path.read_bytes(), tmp_path / "copy"
+    copy.write_bytes(plain.replace(b"\n", end))
+    of = {"run_id"}  # which is that of the bytes of the file
+    for name, table in bench.read(path).tables.items():
+        got = bench.read(copy).tables[name]
+        assert got.drop(of & {*got.columns}).equals(table.drop(of & {*table.columns}))
+
+
+@pytest.mark.parametrize("kind", ["fio", "mobibench"])
 def test_an_archive_or_a_directory_is_its_files_together(tmp_path: Path, kind: str) -> None:
     files, _ = unpacked(kind, tmp_path / "files")
     (tmp_path / "files/notes.txt").write_text("what else lay there\n")

@@ -120,7 +120,10 @@ def test_commas_that_are_also_decimal_points_are_said(tmp_path: Path) -> None:
 
 
 def test_output_of_other_tools_with_numbers_of_lines(tmp_path: Path) -> None:
-    lines = ["% time     seconds  usecs/call     calls    errors syscall", " 22,02    0,528825           3    158904  write"]
+    lines = [
+        "% time     seconds  usecs/call     calls    errors syscall",
+        " 22,02    0,528825           3    158904  write",
+    ]
     (tmp_path / "file").write_text("".join(f"{n} {line}\n" for n, line in enumerate(lines, 832295)))
     with pytest.raises(InputError, match="file: sums of strace -c"):
         ingest.read(tmp_path / "file")

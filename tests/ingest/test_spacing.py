@@ -95,10 +95,38 @@ def test_other_spaces(tmp_path: Path, name: str, change: str) -> None:
         assert getattr(got, table).drop(without).equals(getattr(want, table).drop(without))
 
 
+TABLES = {
+    "MSR": b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,a,0,Read,512,1024,9\n",
+    "MSR without a header": b"128166372003061629,a,0,Read,512,1024,9\n",
+    "biosnoop without a header": BIOSNOOP.partition(b"\n")[2],
+}
+
+
+@pytest.mark.filterwarnings("ignore::androstep_analysis.common.errors.LossWarning")
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("\n\r\n", ""),
+        ("```\n", "```\n"),
+        ("```text\n", "```\n\n"),
+        ("root@host:~# cat trace\n", "root@host:~# \n"),
+        ("[me@host dir]$ cat trace\n", "[me@host dir]$\n"),
+        ("$ cat trace\n", "$\n"),
+    ],
+)
+@pytest.mark.parametrize("name", [*TEXTS, *TABLES])
+def test_what_stands_above_and_below_a_text(tmp_path: Path, name: str, above: str, below: str) -> None:
+    """The command that printed the text, and the marks of a block of code, are no part of it."""
+    text = (TEXTS | TABLES)[name]
+    want, got = (readers.read_bytes(tmp_path, data) for data in (text, above.encode() + text + below.encode()))
+    assert got.format == want.format and len(want.block) + len(want.syscalls) >= 1
+    assert got.block.equals(want.block) and got.syscalls.drop("line").equals(want.syscalls.drop("line"))
+
+
 @pytest.mark.parametrize("change", LINES)
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS, "biosnoop without a header"])
 def test_what_stands_before_each_line(tmp_path: Path, name: str, change: str) -> None:
-    text = TEXTS[name]
+    text = (TEXTS | TABLES)[name]
     want, got = (readers.read_bytes(tmp_path, data) for data in (text, of_lines(text, LINES[change])))
     assert (got.format, got.events, got.losses) == (want.format, want.events, want.losses)
     for table in ("block", "fs_events", "syscalls"):

@@ -1,7 +1,7 @@
 """Read the lists that biosnoop (bcc, libbpf-tools) and iosnoop (perf-tools) print, a request per line.
 
 The header line names the columns, which are padded with spaces. A list without it, as of ``biosnoop | grep sda``, is
-recognised if all of its first lines have one of the `_ORDERS` of columns. The name of a process may contain spaces. An
+recognised if most of its first lines have one of the `_ORDERS` of columns. The name of a process may contain spaces. An
 unknown disk or process leaves its column empty; an unknown process may also be called ``?`` (PID 0), an unknown disk
 ``Unknown`` or ``<unknown>``. Between BYTES and a duration there is no space if both are long: bcc prints them with
 ``%-7s%7.2f``. The times are (bcc: tools/biosnoop_example.txt; perf-tools: man/man8/iosnoop.8; libbpf-tools/biosnoop.c):
@@ -31,7 +31,8 @@ from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
 
-_NUMBER = rb"(\d+(?:\.\d+)?)"
+_NUMBER = rb"(\d+\.\d+)"
+"""All of these tools print decimals. A number without them is that of a line, or one that was cut off."""
 
 _COLUMNS: dict[str, tuple[str, bytes]] = {
     "TIME(s)": ("done:s", _NUMBER),
@@ -65,6 +66,8 @@ _ORDERS = tuple(
     for line in (
         "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
         "TIME(s) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)",
+        "TIMESTAMP COMM PID DISK T SECTOR BYTES LAT(ms)",
+        "TIMESTAMP COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)",
         "STARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms",
     )
 )
@@ -86,8 +89,8 @@ def _header(head: bytes) -> list[str] | None:
         words = {_COLUMNS[name][0] for name in known}
         if names and known == names and names[0] in (*_TIMES, "COMM") and {"op", "offset:sectors", "size:B"} <= words:
             return names
-    rows = [line.rstrip(b"\r") for line in head.split(b"\n")[:-1][:_HEAD_LINES]]
-    return next((names for names in _ORDERS if rows and all(map(_line(names).fullmatch, rows))), None)
+    rows = [row for line in head.split(b"\n")[:-1][:_HEAD_LINES] if (row := line.rstrip())]
+    return next((names for names in _ORDERS if 2 * sum(map(bool, map(_line(names).fullmatch, rows))) > len(rows)), None)
 
 
 def _line(names: list[str]) -> re.Pattern[bytes]:

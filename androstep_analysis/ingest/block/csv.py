@@ -366,13 +366,14 @@ NO_HEADER, _ONE, _MAYBE = range(3)
 
 def _recognised(head: bytes) -> tuple[Columns, Preset, int] | None:
     """Return the columns of a file with this head, its preset, and whether it has a header."""
-    first = head.partition(b"\n")[0].decode(errors="replace").rstrip("\r")
+    first = head.partition(b"\n")[0].decode(errors="replace").rstrip(" \r")
     for preset in PRESETS:
         if preset.separator == "," and (columns := preset.columns(first)) is not None:
             return columns, preset, _ONE
-    rows = head.decode(errors="replace").split("\n")[:-1][:_ROWS]
+    *whole, last = head.decode(errors="replace").split("\n")
+    rows = [row for row in whole if row.strip()][:_ROWS] or [last]
     for preset in PRESETS:
-        if preset.row and rows and all(re.fullmatch(preset.row, row.removesuffix("\r")) for row in rows):
+        if preset.row and rows and all(re.fullmatch(preset.row, row.rstrip(" \r")) for row in rows):
             return _of_rows(preset, rows[0]), preset, NO_HEADER
     return None
 
