@@ -171,7 +171,7 @@ def _block_csv(prepared: Preparation) -> None:
     _lines(prepared)
     for words in COLUMNS:
         columns = csv.Columns.parse(words)
-        reader = partial(csv._reader, Spool(), columns, csv.NO_HEADER, 0, native.Strings())
+        reader = partial(csv._reader, Spool(), columns, csv.NO_HEADER, 0, native.Strings(), False)
         prepared.record_setup(csv, reader)
         separator = ctypes.create_string_buffer(columns.separator.encode())
         prepared.references.append(separator)
