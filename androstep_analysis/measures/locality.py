@@ -33,8 +33,8 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     -------
     polars.DataFrame
         Dimensions `by` and class (String: consecutive, forward, random). Metrics count [requests], bytes [B],
-        count_ratio and bytes_ratio [1] (of all requests of the `by` group). Consecutive and random add up to one.
-        Forward includes consecutive.
+        count_ratio and bytes_ratio [1] (of all requests of the `by` group; null if none has a predecessor).
+        Consecutive and random add up to one. Forward includes consecutive.
 
     References
     ----------
@@ -56,25 +56,34 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     # Consecutive and random add up to the total of each group.
     group = [pl.col("metric"), *by]
     whole = pl.col("value").filter(pl.col("class") != "forward").sum().over(group)
-    ratios = table.with_columns(
-        value=pl.when(whole > 0).then(pl.col("value") / whole), metric=pl.col("metric") + "_ratio", unit=pl.lit("1")
-    )
+    # A request without a predecessor says nothing about order.
+    followed = sums.filter(pl.col("class") == CLASSES[0]).select(*by, has_order=pl.col("preceded") > 0)
+    ordering = table.join(followed, on=by, how="left", nulls_equal=True) if by else table.join(followed, how="cross")
+    ratios = ordering.select(
+        pl.exclude("has_order", "value", "metric", "unit"),
+        value=pl.when("has_order", whole > 0).then(pl.col("value") / whole),
+        metric=pl.col("metric") + "_ratio",
+        unit=pl.lit("1"),
+    ).select(table.columns)
     return with_inferred(ordered(pl.concat([table, ratios]), dimensions), rows)
 
 
 def _sums(part: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return count and bytes of each group and class of a part of `classify`, and the group's bytes and known bytes."""
+    """Return count and bytes of each group and class of a part of `classify`.
+
+    `whole`, `known` and `preceded` are those of the group: its bytes, its known bytes, and its rows with a predecessor.
+    """
     size, request = pl.col("bytes"), pl.col(REQUEST)
     counts = {f"count_{kind}": request.filter(kind).n_unique().cast(pl.Int64) for kind in CLASSES}
     sizes = {f"bytes_{kind}": size.filter(kind).sum() for kind in CLASSES}
     groups = (
         part.with_columns(pl.lit("").alias("class"))
         .group_by(*by, "class")
-        .agg(**counts, **sizes, whole=size.sum(), known=size.filter(KNOWN).sum())
+        .agg(**counts, **sizes, whole=size.sum(), known=size.filter(KNOWN).sum(), preceded=(~pl.col("is_first")).sum())
     )
     return pl.concat(
         groups.with_columns(pl.lit(kind).alias("class")).select(
-            *by, "class", "whole", "known", count=f"count_{kind}", bytes=f"bytes_{kind}"
+            *by, "class", "whole", "known", "preceded", count=f"count_{kind}", bytes=f"bytes_{kind}"
         )
         for kind in CLASSES
     )
@@ -85,7 +94,8 @@ def classify(
 ) -> Iterator[pl.DataFrame]:
     """Yield the counted rows that carry data, part by part, with their class.
 
-    Columns are request_id, `stream`, `by`, time_ns, bytes and the Boolean columns consecutive, forward and random.
+    Columns are request_id, `stream`, `by`, time_ns, bytes and the Boolean columns consecutive, forward, random, and
+    is_first: the request is the first one of its stream.
 
     Requests are in order of issue, else of queueing, else of completion; equal times in order of request_id. All pieces
     of a request in one stream have the same class, which depends on the first and the last sector of all of them. A
@@ -114,10 +124,12 @@ def classify(
         ended = stream_ends.select(pl.col("end").shift(1).over(list(stream))).tail(whole.height)["end"]
         last = stream_ends.group_by(list(stream)).agg(pl.col("end").last())
         consecutive, forward = (whole["sector"] == ended).fill_null(False), (whole["sector"] >= ended).fill_null(False)
-        classes = whole.with_columns(consecutive=consecutive, forward=forward, random=~consecutive)
+        classes = whole.with_columns(
+            consecutive=consecutive, forward=forward, random=~consecutive, is_first=ended.is_null()
+        )
         if not is_whole:
             classes = part.join(
-                classes.select(*one, *CLASSES), on=one, how="left", nulls_equal=True, maintain_order="left"
+                classes.select(*one, *CLASSES, "is_first"), on=one, how="left", nulls_equal=True, maintain_order="left"
             )
         yield classes.drop("sector", "end", "at")
 

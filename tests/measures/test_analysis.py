@@ -148,6 +148,17 @@ def test_locality():
     assert [row[2] for row in tidy(result, "bytes_ratio")] == [0.25, 0.75, 0.75, 0, 0, 1]
 
 
+def test_shares_of_requests_without_predecessors_are_unknown():
+    """One request of each stream is random by definition, which says nothing about the order of requests."""
+    requests = table("requests", "op sector nr_sectors issue_ns", ("read", 0, 8, 1), ("write", 0, 8, 2))
+    for by in (("op",), ()):
+        result = measures.locality(requests, by=by)
+        assert {row[-3] for row in tidy(result, "count") if row[-4] == "random"} == {2.0 / max(len(by) * 2, 1)}
+        assert {row[-3] for metric in ("count_ratio", "bytes_ratio") for row in tidy(result, metric)} == {None}
+    two = table("requests", "op sector nr_sectors issue_ns", ("read", 0, 8, 1), ("write", 0, 8, 2), ("write", 8, 8, 3))
+    assert [row[2] for row in tidy(measures.locality(two), "count_ratio")] == [None, None, None, 0.5, 0.5, 0.5]
+
+
 def test_locality_of_all_operations_together_keeps_their_streams_apart():
     result = measures.locality(REQUESTS, by=())
     assert metrics(result) == FOUR
@@ -181,7 +192,7 @@ def test_locality_of_each_process():
         ("b", "consecutive", 4096.0, 1, 0.8), ("b", "forward", 4096.0, 1, 0.8), ("b", "random", 4096.0, 1, 0.8),
         (None, "consecutive", 0.0, 0, 0.8), (None, "forward", 0.0, 0, 0.8), (None, "random", 4096.0, 1, 0.8),
     ]  # fmt: skip
-    assert [row[2] for row in tidy(result, "count_ratio")] == [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, 1]
+    assert [row[2] for row in tidy(result, "count_ratio")] == [0.5] * 6 + [None] * 3
     assert [row[1] for row in tidy(measures.locality(io, by=()), "count")] == [0, 2, 4]
 
 

@@ -176,8 +176,10 @@ def classes(rows: list[Row], stream: Sequence[str]) -> list[tuple[Row, tuple[str
     for (_, *key), pieces in order:
         begin = min(row["sector"] for row in pieces)
         before = ended.get(tuple(key))
-        found = ("consecutive", "forward") if begin == before else ("random",)
-        if before is not None and begin > before:
+        found: tuple[str, ...] = ("consecutive", "forward") if begin == before else ("random",)
+        if before is None:
+            found = ("random", "first")
+        elif begin > before:
             found = ("forward", "random")
         result += [(row, found) for row in pieces]
         ended[tuple(key)] = max(row["sector"] + row["nr_sectors"] for row in pieces)
@@ -196,7 +198,9 @@ def locality(rows: list[Row], stream: Sequence[str], by: Sequence[str]) -> Facts
     ratios = {}
     for (metric, *key, name), (value, n, coverage) in facts.items():
         whole = facts[metric, *key, "consecutive"][0] + facts[metric, *key, "random"][0]
-        ratios[f"{metric}_ratio", *key, name] = value / whole, n, coverage
+        found = [found for row, found in classified if [row[b] for b in by] == key]
+        has_order = any("first" not in one for one in found)
+        ratios[f"{metric}_ratio", *key, name] = value / whole if has_order else None, n, coverage
     return facts | ratios
 
 
