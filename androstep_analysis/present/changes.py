@@ -47,11 +47,11 @@ def sheet(overview: Overview) -> Sheet:
     texts = [_texts(row) for row in rows.iter_rows(named=True)]
     columns = {
         "what": Column("What"),
+        "said_verdict": Column("Verdict", pick=True),
+        "said_difference": Column("Difference", by="difference"),
         "said_first": Column("A", by="first"),
         "said_second": Column("B", by="second"),
-        "said_difference": Column("Difference", by="difference"),
         "said_interval": Column("Interval"),
-        "said_verdict": Column("Verdict", pick=True),
     }
     is_shown = rows["verdict"].cast(pl.String).is_in(_SHOWN).any()
     title = "What is different" if is_shown else "The largest differences, none of them shown"
@@ -89,7 +89,7 @@ def _difference(value: float, *, is_share: bool) -> str:
     """Format a difference: percentage points of shares, else per cent, or a factor outside of 0.5 to 2."""
     if is_share:
         return f"{value * 100:+.3g} points"
-    return _times(value) if not 0.5 < value < 2 else f"{(value - 1) * 100:+.2g} %"
+    return _times(value) if not 0.5 < value < 2 else f"{_signed((value - 1) * 100)} %"
 
 
 def _interval(low: float, high: float, *, is_share: bool) -> str:
@@ -97,7 +97,12 @@ def _interval(low: float, high: float, *, is_share: bool) -> str:
         return f"{low * 100:+.3g} to {high * 100:+.3g}"
     if low < 0.5 or high > 2:
         return f"× {_number(low)} to {_number(high)}"
-    return f"{(low - 1) * 100:+.2g} to {(high - 1) * 100:+.2g} %"
+    return f"{_signed((low - 1) * 100)} to {_signed((high - 1) * 100)} %"
+
+
+def _signed(per_cent: float) -> str:
+    """Format a difference in per cent. Rounding errors of logarithms are no difference."""
+    return "0" if abs(per_cent) < 1e-6 else f"{per_cent:+.2g}"
 
 
 def _times(value: float) -> str:

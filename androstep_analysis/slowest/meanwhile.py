@@ -18,9 +18,10 @@ Times = npt.NDArray[np.int64]
 
 
 class Others(NamedTuple):
-    """Columns others_process, others_op, others_bytes and others_inferred_bytes of an operation."""
+    """Columns others_process, others_pid, others_op, others_bytes and others_inferred_bytes of an operation."""
 
     process: list[str | None]
+    pid: list[int | None]
     op: list[str]
     bytes: list[int]
     inferred_bytes: list[int]
@@ -90,15 +91,22 @@ def spans(requests: pl.DataFrame, begin: str) -> list[Span]:
     return list(requests.select(begin, "end_ns").iter_rows())
 
 
-def others(requests: pl.DataFrame, parts: pl.DataFrame) -> Others:
-    """Return the processes with most bytes among these requests. Their pieces are in `parts` (`details.pieces`)."""
+def others(requests: pl.DataFrame, parts: pl.DataFrame, pid: int | None) -> Others:
+    """Return the processes with most bytes among these requests. Their pieces are in `parts` (`details.pieces`).
+
+    Processes of one name or package are counted together, except for the process `pid` of the operation itself.
+    """
     of_these = parts.join(requests.select("request_id", "op"), on="request_id", how="inner", maintain_order="left")
     inferred = pl.when(pl.col("process_certainty") == "inferred").then("bytes").otherwise(0)
-    groups = of_these.group_by(process=pl.coalesce("package", "comm"), op="op").agg(
-        pl.col("bytes").sum(), inferred_bytes=inferred.sum()
+    is_own = (pl.col("pid") == pl.lit(pid, pl.Int32)).fill_null(False)
+    groups = of_these.group_by(process=pl.coalesce("package", "comm"), is_own=is_own, op="op").agg(
+        pl.col("bytes").sum(),
+        inferred_bytes=inferred.sum(),
+        pid=pl.when(pl.col("pid").n_unique() == 1).then(pl.col("pid").first()),
     )
-    most = groups.sort("bytes", "process", "op", descending=[True, False, False]).filter(pl.col("bytes") > 0).head(TOP)
-    return Others(*(most[name].to_list() for name in ("process", "op", "bytes", "inferred_bytes")))
+    order = ("bytes", "process", "op", "is_own")
+    most = groups.sort(order, descending=[True, False, False, False]).filter(pl.col("bytes") > 0).head(TOP)
+    return Others(*(most[name].to_list() for name in Others._fields))
 
 
 def ids(tables: Iterable[pl.DataFrame]) -> pl.Series:

@@ -207,7 +207,7 @@ def _stages_and_load(capture: Capture, disks: Disks, chosen: list[Row]) -> Itera
             depth = None if row["issue_ns"] is None else disks.depth(row["dev"], row["issue_ns"])
         rest = meanwhile.in_device(near.filter(~pl.col("request_id").is_in(own.implode())), _span(row))
         flushes = meanwhile.spans(rest.filter(op="flush"), "device_ns")
-        who = meanwhile.others(rest, parts)
+        who = meanwhile.others(rest, parts, row["pid"])
         yield {
             "stages": split.names,
             "stages_ns": split.lengths_ns,

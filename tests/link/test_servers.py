@@ -49,7 +49,7 @@ def test_what_a_server_reads_has_no_owner_and_the_summary_says_why(name: str, tm
     assert served == (100, None, None, 0, "unknown")
     assert own[1] == "app" and own[4] == "submitter"
     (why,) = (loss for loss in found.losses if loss.kind == "served")
-    assert name in why.message and "4,096 bytes" in why.message and why.tables == ()
+    assert name in why.message and "4 KiB" in why.message and why.tables == ()
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -107,8 +107,8 @@ def check(capture: Capture, op: str, top: int) -> pl.DataFrame:
         others = oracle.in_device(row, disks)
         assert row["others"] == len(others)
         assert row["flush_ns"] == oracle.flush_ns(row, others)
-        moved = zip(row["others_process"], row["others_op"], row["others_bytes"], strict=True)
-        assert list(moved) == oracle.moved(others)
+        names = (f"others_{name}" for name in ("process", "pid", "op", "bytes"))
+        assert list(zip(*(row[name] for name in names), strict=True)) == oracle.moved(row, others)
     return table
 
 

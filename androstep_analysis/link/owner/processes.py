@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from androstep_analysis.common import quantities
 from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest import tasks as kinds
 
@@ -135,7 +136,8 @@ def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tup
     if not size[0]:
         return ()
     listed = ", ".join(names.drop_nulls().sort().head(_NAMED))
-    message = f"{size[0]:,} bytes were moved by processes that serve others ({listed}): on whose behalf is unknown"
+    moved = f"{quantities.size(size[0])} were moved by processes that serve others ({listed})"
+    message = f"{moved}: on whose behalf is unknown"
     return (Loss("served", len(names), message, ()),)
 
 

@@ -80,7 +80,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         *sheets.causes(found["causes"], found["mix"]),
         _discards(found["mix"]),
         _kinds(found["block_types"], found["file_types"]),
-        _ratios(found["locality"], sync, found["metadata_fraction"]),
+        _ratios(found["locality"], sync, found["metadata_fraction"] if has_types(found["block_types"]) else None),
         _grid(found["mix"], found["latency"]),
     ]
     owners = found["processes"].drop_nulls("owner_comm")
@@ -152,8 +152,13 @@ def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
     return named(kind.replace("_", " "), share, "1", inferred)
 
 
-def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sentence | None:
-    """Return the sentence on random requests, synchronous writes, and metadata among the bytes written."""
+def has_types(block_types: pl.DataFrame) -> bool:
+    """Return whether the type of at least half of the bytes written is known or inferred."""
+    return values(block_types, "bytes_ratio", "op", "block_type").get(("write", "unknown"), 0) <= 0.5
+
+
+def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame | None) -> Sentence | None:
+    """Return the sentence on random requests, synchronous writes, and metadata among the bytes written (`fraction`)."""
     random = values(locality, "count_ratio", "op", "class")
     clauses: list[list[Part]] = [
         [Amount(random[op, "random"], "1"), f" of {noun}"]
@@ -164,9 +169,9 @@ def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sen
     if ("sync",) in sync or ("buffered",) in sync:
         known: list[Part] = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
         clauses.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
-    metadata = {name: values(fraction, metric, "op").get(("write",)) for name, metric in _FRACTIONS.items()}
+    metadata = {} if fraction is None else {of: values(fraction, name, "op") for of, name in _FRACTIONS.items()}
     shares: list[list[Part]] = [
-        [f"{name} ", Amount(share, "1")] for name, share in metadata.items() if share is not None
+        [f"{of} ", Amount(share["write",], "1")] for of, share in metadata.items() if ("write",) in share
     ]
     if shares:
         clauses.append([*listed(shares), " of bytes written of known type"])

@@ -164,10 +164,12 @@ def _took(name: str, length_ns: int) -> list[Part]:
 
 def _moved(row: Row, at: int) -> list[Part]:
     """Return the bytes that the process at index `at` moved during the operation."""
-    name, op, size = (row[f"others_{column}"][at] for column in ("process", "op", "bytes"))
-    who: Part = "an unknown process" if name is None else Name(name)
+    name, pid, op, size = (row[f"others_{column}"][at] for column in ("process", "pid", "op", "bytes"))
+    who: list[Part] = ["an unknown process"] if name is None else [Name(name)]
+    if name is not None and pid is not None and name == (row["package"] or row["comm"]):
+        who += [" itself"] if pid == row["pid"] else [f" (pid {pid})"]
     inferred = row["others_inferred_bytes"][at] / size if size else None
-    return [who, f" {_VERBS.get(op, f'moved by {op}')} ", Amount(size, "B"), *mark(inferred)]
+    return [*who, f" {_VERBS.get(op, f'moved by {op}')} ", Amount(size, "B"), *mark(inferred)]
 
 
 # -- the rest ---------------------------------------------------------------------------------------------------------

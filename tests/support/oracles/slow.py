@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,7 @@ class Oracle:
             "issue_ns",
             "complete_ns",
         )
-        rows = capture.requests.select(*names, "submit_comm", "matched").collect()
+        rows = capture.requests.select(*names, "submit_comm", "submit_pid", "matched").collect()
         rows = rows.with_columns(pl.col("op", "matched").cast(pl.String))
         self.requests = {row["request_id"]: row | self._times(row) for row in rows.to_dicts()}
         self.pieces: dict[int, list[Row]] = {number: [] for number in self.requests}
@@ -137,16 +137,21 @@ class Oracle:
             if one["device"] < end and one["end"] > begin
         ]  # fmt: skip
 
-    def moved(self, others: list[Row]) -> list[tuple[str | None, str, int]]:
-        """Return the first three owners of these requests by bytes."""
-        sums: Counter[tuple[str | None, str]] = Counter()
+    def moved(self, row: Row, others: list[Row]) -> list[tuple[str | None, int | None, str, int]]:
+        """Return the first three owners of these requests by bytes, the process of the operation for itself."""
+        sums: Counter[tuple[str | None, str, bool]] = Counter()
+        pids: dict[tuple[str | None, str, bool], set[int | None]] = defaultdict(set)
         for one in others:
             for piece in self.pieces[one["request_id"]]:
                 owner = piece["owner_package"] or piece["owner_comm"]
                 name = owner if owner and piece["owner_via"] != "unknown" else one["submit_comm"]
-                sums[name, one["op"]] += piece["bytes"]
-        ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0][0] or "", item[0][1]))
-        return [(name, op, size) for (name, op), size in ranked if size][:3]
+                pid = piece["owner_pid"] if owner and piece["owner_via"] != "unknown" else one["submit_pid"]
+                group = (name, one["op"], pid is not None and pid == row["pid"])
+                sums[group] += piece["bytes"]
+                pids[group].add(pid)
+        ranked = sorted(sums.items(), key=lambda item: (-item[1], item[0][0] or "", item[0][1:]))
+        only = {group: min(numbers) if len(numbers) == 1 else None for group, numbers in pids.items()}
+        return [(group[0], only[group], group[1], size) for group, size in ranked if size][:3]
 
     def flush_ns(self, row: Row, others: list[Row]) -> int:
         """Return how long another flush was in the device, by merging spans one at a time."""
