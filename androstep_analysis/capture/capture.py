@@ -479,6 +479,7 @@ class Capture:
             image_after=None if after is None else Image(Path(after), device),
             devices=self.manifest.devices,
             mounts=self.manifest.mounts,
+            swaps=self.manifest.swaps,
             extents=frozenset(extents),
         )
         derived, about = derive(staging, evidence, ingest.Spool())

@@ -57,8 +57,8 @@ class Evidence:
         Listings of extmap or of adb's shell from before and after the trace, as files or as parsed records.
     names : Path or Records, optional
         The file names that iotrace got from fanotify.
-    devices, mounts : sequence of dict
-        The block devices and the mounted filesystems, as in the manifest.
+    devices, mounts, swaps : sequence of dict
+        The block devices, the mounted filesystems and the swap spaces, as in the manifest.
     extents : frozenset of str
         The kinds of evidence to use (`link.SOURCES`).
     is_earlier : bool
@@ -73,6 +73,7 @@ class Evidence:
     names: Path | Records | None = None
     devices: Sequence[dict[str, Any]] = ()
     mounts: Sequence[dict[str, Any]] = ()
+    swaps: Sequence[dict[str, Any]] = ()
     extents: frozenset[str] = field(default=link.SOURCES)
     is_earlier: bool = False
 
@@ -133,6 +134,7 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
                 spool,
                 sources=evidence.extents,
                 mounts=mounts,
+                swaps=evidence.swaps,
                 block_bytes=sizes,
                 fs_types=fs_types,
                 nr_sectors={device.dev: device.nr_sectors for device in devices},

@@ -123,6 +123,7 @@ def evidence_of(described: Manifest, find: Find) -> Evidence:
         listing("names"),
         described.devices,
         described.mounts,
+        described.swaps,
         frozenset(described.extents),
     )
 
@@ -136,6 +137,7 @@ def key(described: Manifest) -> str:
             **({} if described.realtime_moved_ns is None else {"realtime_moved_ns": described.realtime_moved_ns}),
             "devices": list(described.devices),
             "mounts": list(described.mounts),
+            **({"swaps": list(described.swaps)} if described.swaps else {}),
             **{name: described.facts.get(name) for name in ("clock", "fs_type", "page_bytes")},
             "lost_events": described.lost_events,
             "extents": list(described.extents),

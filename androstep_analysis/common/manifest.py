@@ -91,6 +91,8 @@ class Manifest:
         The change of `realtime_offset_ns` during the recording. None: unknown.
     devices, mounts : tuple of dict
         Block devices and mounted filesystems, as the recorder wrote them.
+    swaps : tuple of dict
+        Swap spaces that were in use during the whole recording: dev, path, and ino of a swap file on dev.
     lost_events : int, optional
         The number of lost events. None: unknown.
     extents : tuple of str
@@ -113,6 +115,7 @@ class Manifest:
     realtime_moved_ns: int | None = None
     devices: tuple[dict[str, Any], ...] = ()
     mounts: tuple[dict[str, Any], ...] = ()
+    swaps: tuple[dict[str, Any], ...] = ()
     lost_events: int | None = 0
     extents: tuple[str, ...] = EXTENTS
     events: tuple[str, ...] | None = None
@@ -144,6 +147,7 @@ def common(manifests: Sequence[Manifest]) -> Manifest:
     - `events` are those that all captures recorded, and None if a capture does not list its events.
     - A device counts as traced if all captures traced it. Devices and mounts are omitted if the captures that describe
       them disagree.
+    - Swap spaces are those that all captures list.
     - The offset of CLOCK_REALTIME and its change are None if they differ: the recordings state them for their own time.
     - Lost events add up.
     """
@@ -154,6 +158,7 @@ def common(manifests: Sequence[Manifest]) -> Manifest:
     described_alike = all(
         (_untraced(devices), mounts) == (_untraced(machines[0][0]), machines[0][1]) for devices, mounts in machines
     )
+    describing = [described for described in manifests if described.devices]
     lost = [described.lost_events for described in manifests if described.lost_events is not None]
     return Manifest(
         sources=(),
@@ -162,6 +167,12 @@ def common(manifests: Sequence[Manifest]) -> Manifest:
         realtime_moved_ns=_only(described.realtime_moved_ns for described in manifests),
         devices=_traced_by_all([devices for devices, _ in machines]) if described_alike else (),
         mounts=machines[0][1] if machines and described_alike else (),
+        swaps=tuple(
+            swap
+            for described in describing[:1]
+            for swap in described.swaps
+            if all(swap in other.swaps for other in describing)
+        ),
         lost_events=sum(lost) if len(lost) == len(manifests) else None,
         events=tuple(sorted(set.intersection(*listed))) if len(listed) == len(manifests) else None,
     )
@@ -222,6 +233,7 @@ def parsed(raw: Any, sources: tuple[Source, ...]) -> Manifest:
         realtime_moved_ns=_optional(_integer, raw.get("realtime_moved_ns")),
         devices=tuple(_device(row) for row in raw["devices"]),
         mounts=tuple(_mount(row) for row in raw["mounts"]),
+        swaps=tuple(_swap(row) for row in raw.get("swaps", ())),
         lost_events=_optional(_integer, raw["lost_events"]),
         extents=_extents(raw.get("extents", EXTENTS)),
         events=_optional(_events, raw.get("events")),
@@ -295,6 +307,11 @@ def _mount(row: dict[str, Any]) -> dict[str, Any]:
     return dict(row)
 
 
+def _swap(row: dict[str, Any]) -> dict[str, Any]:
+    units.parse_dev(row["dev"])
+    return {"dev": row["dev"], "path": _text(row["path"]), "ino": _optional(_integer, row["ino"])}
+
+
 def _fact(name: str, value: Any) -> Any:
     python = schema.table("captures").column(name).polars.to_python()
     if value is not None and type(value) is not python:
@@ -324,6 +341,7 @@ def write(manifest: Manifest, directory: Path) -> None:
         **({} if manifest.realtime_moved_ns is None else {"realtime_moved_ns": manifest.realtime_moved_ns}),
         "devices": list(manifest.devices),
         "mounts": list(manifest.mounts),
+        **({"swaps": list(manifest.swaps)} if manifest.swaps else {}),
         "lost_events": manifest.lost_events,
         "extents": list(manifest.extents),
         "events": None if manifest.events is None else list(manifest.events),

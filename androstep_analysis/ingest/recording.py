@@ -94,7 +94,8 @@ def _read_description(directory: Path) -> Manifest:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid JSON ({error}); ingest trace.dat alone") from None
     try:
-        return manifest.parsed(raw | {"events": _events(raw), "realtime_moved_ns": _moved(raw)}, ())
+        known = {"events": _events(raw), "realtime_moved_ns": _moved(raw), "swaps": _swaps(raw)}
+        return manifest.parsed(raw | known, ())
     except manifest.MALFORMED as error:
         raise InputError(f"{path}: not in the format of iotrace ({error!r}); ingest trace.dat alone") from None
 
@@ -116,6 +117,12 @@ def _moved(raw: Any) -> int | None:
         return None
     start, end = (reading["realtime_ns"] - reading[clock] for reading in readings)
     return int(end - start)
+
+
+def _swaps(raw: Any) -> list[Any]:
+    """Return the swap spaces that were in use both at the start and at the end of the recording."""
+    at_end = raw.get("swaps_at_end") or ()
+    return [row for row in raw.get("swaps", ()) if row in at_end]
 
 
 def _events(raw: Any) -> list[str] | None:

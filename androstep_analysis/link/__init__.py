@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
@@ -23,6 +23,7 @@ from androstep_analysis.link.extents import blocksize, pagesize
 from androstep_analysis.link.owner import handles, processes
 from androstep_analysis.link.requests import Requests, rwbs
 from androstep_analysis.link.spill import PartitionSpill
+from androstep_analysis.link.swap import Swap
 
 __all__ = ["SOURCES", "Images", "classified", "tables"]
 
@@ -62,6 +63,7 @@ def tables(
     *,
     sources: frozenset[str] = SOURCES,
     mounts: Mapping[int, str] | None = None,
+    swaps: Iterable[Mapping[str, Any]] = (),
     block_bytes: Mapping[int, int] | None = None,
     fs_types: Mapping[int, str] | None = None,
     nr_sectors: Mapping[int, int] | None = None,
@@ -76,6 +78,7 @@ def tables(
     By device, `mounts` has the mount point, to resolve the paths in events without an image, and `fs_types`,
     `block_bytes` and `nr_sectors` type, block size and size of the filesystem. Type and block size are also taken from
     images and listings, whatever `sources` is, or are proven by the events (`tracepoints.filesystems`, `blocksize`).
+    `swaps` are the swap spaces that were in use all the time.
 
     In memory are the facts that the events of filesystems prove, and the state of the pages in the cache.
     """
@@ -100,10 +103,11 @@ def tables(
     issuers = inferred.issuers(linked.requests, staging.block, processes.Processes(tasks), examined)
     placing = inferred.with_placements(recording.fs_events)
     inferred_runs = _infer(recording, homes, {**sizes.inferred, **sizes.facts}, tasks)
-    mapped = _map_requests(recording, mapping, sources, spool)
+    swap = Swap(swaps, recording.page_bytes)
+    mapped = _map_requests(recording, mapping, sources, swap, spool)
     for pieces in _decide_owners(mapped, _owners(recording, sizes.facts, tasks), recording.page_events):
         filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
-        filled = extents.with_inferred_names(filled, mapping.renamed)
+        filled = swap.without_writers(extents.with_inferred_names(filled, mapping.renamed))
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
@@ -179,7 +183,7 @@ def _devices(linked: Requests) -> pl.Series:
 
 
 def _map_requests(
-    recording: _Recording, mapping: evidence.Evidence, sources: frozenset[str], spool: Spool
+    recording: _Recording, mapping: evidence.Evidence, sources: frozenset[str], swap: Swap, spool: Spool
 ) -> Iterator[pl.DataFrame]:
     """Yield the pieces of all requests, in order, with their extents. Store the requests in `spool`."""
     staging, has_events, kinds = recording.staging, "tracepoint" in sources, tracepoints.kinds(recording.fs_events)
@@ -191,6 +195,7 @@ def _map_requests(
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)
         pieces = extents.pieces(window, mapping.extents, mapping.files, marking, without_frees, with_events)
+        requests = swap.mark_requests(requests, pieces)
         yield handles.mark_journal_blocks(pieces, commits) if has_events else pieces
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 

@@ -126,7 +126,12 @@ def causes(largest: pl.DataFrame, mix: pl.DataFrame) -> list[Sheet]:
     why = [quantities.marked(reason, inferred) for reason, inferred in reasons.iter_rows()]
     rows = largest.with_columns(
         pl.Series("why", why, pl.String),
-        file=pl.coalesce("path", pl.format("inode {}", "ino"), pl.when(kind != "unknown").then(unplaced)),
+        file=pl.coalesce(
+            "path",
+            pl.format("inode {}", "ino"),
+            pl.when(kind != "unknown").then(unplaced),
+            pl.when((pl.col("cause") == "swap").fill_null(False)).then(pl.lit("(swap)")),
+        ),
     )
     columns = {
         "bytes": Column("Bytes", quantities.size),

@@ -8,8 +8,7 @@ static bool is_octal(const char *text)
     return text[0] >= '0' && text[0] <= '3' && text[1] >= '0' && text[1] <= '7' && text[2] >= '0' && text[2] <= '7';
 }
 
-/* Decode the \ooo escapes of spaces, newlines and backslashes. */
-static void unescape(char *text)
+void mounts_unescape(char *text)
 {
     char *to = text;
     while (*text) {
@@ -68,8 +67,8 @@ bool mount_line_parse(char *text, struct mount_line *line)
     *line = (struct mount_line){
         strtoll(fields[0], NULL, 10), fields[2], fields[3], fields[4], fields[5], tail[0], tail[1], tail[2]};
     for (int field = 3; field < 6; field++)
-        unescape(fields[field]);
-    unescape(tail[2]);
+        mounts_unescape(fields[field]);
+    mounts_unescape(tail[2]);
     return true;
 }
 

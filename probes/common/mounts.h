@@ -10,6 +10,9 @@ struct mount_line {
     const char *root, *point, *options, *fs_type, *source, *fs_options;
 };
 
+/* Decode the \ooo escapes of blanks, newlines and backslashes in paths of /proc, in place. */
+void mounts_unescape(char *text);
+
 /* Split a line in place. Returns false if it is invalid. */
 bool mount_line_parse(char *text, struct mount_line *line);
 

@@ -4,6 +4,7 @@
 
 #include "common/devmapper.h"
 #include "common/mounts.h"
+#include "common/swaps.h"
 
 #define SYSFS_BLOCK "/sys/dev/block"
 
@@ -181,6 +182,7 @@ static int read_mounts(struct topology *topology)
 int topology_read(struct topology *topology)
 {
     *topology = (struct topology){0};
+    swaps_read(topology);
     if (read_devices(topology) == 0 && read_mounts(topology) == 0)
         return 0;
     topology_free(topology);
@@ -200,6 +202,7 @@ void topology_free(struct topology *topology)
     }
     free(topology->devices);
     free(topology->mounts);
+    swaps_free(topology);
     *topology = (struct topology){0};
 }
 
@@ -304,6 +307,7 @@ void topology_json(const struct topology *topology, struct json *json)
         json_close(json, '}');
     }
     json_close(json, ']');
+    swaps_json(topology, "swaps", json);
 }
 
 char *topology_model(const struct topology *topology, kernel_dev dev)

@@ -30,14 +30,22 @@ struct mounted {
     int64_t block_bytes; /* unit of the filesystem's block numbers (statfs, f_bsize); 0: unavailable */
 };
 
+struct swap_space {
+    kernel_dev dev;
+    int64_t inode; /* of a swap file on dev; 0: the device itself */
+    char *path;
+};
+
 struct topology {
     struct block_device *devices;
     size_t nr_devices;
     struct mounted *mounts; /* of block devices only, in the order of /proc/self/mountinfo */
     size_t nr_mounts;
+    struct swap_space *swaps;
+    size_t nr_swaps;
 };
 
-/* Read /sys/dev/block and /proc/self/mountinfo. Returns 0, or -1 after printing an error. */
+/* Read /sys/dev/block, /proc/self/mountinfo and /proc/swaps. Returns 0, or -1 after printing an error. */
 int topology_read(struct topology *topology);
 void topology_free(struct topology *topology);
 
@@ -52,7 +60,7 @@ bool topology_traces(const struct topology *topology, kernel_dev dev);
  * after printing an error. */
 int topology_resolve(const char *argument, kernel_dev *dev);
 
-/* Write members `devices` and `mounts` of recording.json. */
+/* Write members `devices`, `mounts` and `swaps` of recording.json. */
 void topology_json(const struct topology *topology, struct json *json);
 
 /* Return the model of the disk below `dev` (freed by the caller), or NULL if sysfs does not have it. */

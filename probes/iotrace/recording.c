@@ -2,6 +2,8 @@
 
 #include <sys/utsname.h>
 
+#include "common/swaps.h"
+
 /* The kernel's clocks at one moment. */
 struct clock_reading {
     int64_t boot_ns, mono_ns, realtime_ns;
@@ -185,11 +187,16 @@ void recording_outcome(FILE *out, const struct window *window, const struct outc
     window_json(&json, window);
     json_maybe(&json, "lost_events", lost, lost >= 0);
     cpus_json(&json, outcome);
-    if (killed)
+    if (killed) {
         json_null(&json, "clock_at_end");
-    else {
+        json_null(&json, "swaps_at_end");
+    } else {
         struct clock_reading now = clock_reading();
+        struct topology at_end = {0};
         clock_json(&json, "clock_at_end", &now);
+        swaps_read(&at_end);
+        swaps_json(&at_end, "swaps_at_end", &json);
+        swaps_free(&at_end);
     }
     json_close(&json, '}');
     putc('\n', out);

@@ -17,6 +17,15 @@ static int trace_argument(struct topology *topology, const char *argument)
     return 0;
 }
 
+/* Return whether the device is zram, whose I/O does not reach storage. */
+static bool is_memory(const struct topology *topology, kernel_dev dev)
+{
+    for (size_t i = 0; i < topology->nr_devices; i++)
+        if (topology->devices[i].dev == dev)
+            return strncmp(topology->devices[i].name, "zram", 4) == 0;
+    return false;
+}
+
 static int choose_devices(struct session *session)
 {
     const struct opt_list *devices = &session->asked->devices;
@@ -28,6 +37,9 @@ static int choose_devices(struct session *session)
             return -1;
     for (size_t i = 0; !devices->count && i < topology->nr_mounts; i++)
         topology_trace(topology, topology->mounts[i].dev);
+    for (size_t i = 0; !devices->count && i < topology->nr_swaps; i++)
+        if (!is_memory(topology, topology->swaps[i].dev))
+            topology_trace(topology, topology->swaps[i].dev);
     for (size_t i = 0; i < topology->nr_devices; i++)
         if (topology->devices[i].traced)
             return 0;

@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from androstep_analysis import measures
+from androstep_analysis.common import units
 from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures.tables import is_interchangeable
 from androstep_analysis.present import sheets
 from androstep_analysis.present.headline import unknown
-from androstep_analysis.present.headline.words import VERBS, Amount, Grid, Headline, Part, Sentence, grid, listed, named
+from androstep_analysis.present.headline.words import (
+    VERBS,
+    Amount,
+    Grid,
+    Headline,
+    Part,
+    Quote,
+    Sentence,
+    grid,
+    listed,
+    named,
+)
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
@@ -78,6 +90,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     sync = values(found["sync"], "count_ratio", "class")
     parts = [
         *sheets.causes(found["causes"], found["mix"]),
+        _swapped(capture),
         _discards(found["mix"]),
         _kinds(found["block_types"], found["file_types"]),
         _ratios(found["locality"], sync, found["metadata_fraction"] if has_types(found["block_types"]) else None),
@@ -110,6 +123,19 @@ def values(table: pl.DataFrame, metric: str, *dimensions: str, column: str = "va
 
 def _largest_first(item: tuple[str | None, float]) -> tuple[float, str]:
     return -item[1], item[0] or ""
+
+
+def _swapped(capture: Capture) -> Sentence | None:
+    """Return the sentence on memory that was swapped out and in; None if no request is known to be of swap space."""
+    swapped = measures.counted(capture.requests).filter("swap").group_by("op").agg(pl.sum("nr_sectors"))
+    sectors = dict(swapped.collect().iter_rows())
+    moved: list[list[Part]] = [
+        [Amount(sectors[op] * units.SECTOR_BYTES, "B"), f" {direction}"]
+        for op, direction in (("write", "out"), ("read", "in"))
+        if sectors.get(op)
+    ]
+    spaces: list[list[Part]] = [[Quote(space["path"])] for space in capture.manifest.swaps]
+    return Sentence("swap", (*listed(moved), *([" (", *listed(spaces), ")"] if spaces else []))) if moved else None
 
 
 def _discards(mix: pl.DataFrame) -> Sentence | None:

@@ -120,6 +120,7 @@ class History:
                 is_earlier=self._start_ns is not None,
                 devices=described.devices,
                 mounts=described.mounts,
+                swaps=described.swaps,
             )
             try:
                 self._tables, _ = derive(self._staging, evidence, spool)
