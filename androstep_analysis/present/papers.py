@@ -167,6 +167,14 @@ class Paper:
         """Return the files of a figure's data whose names match `pattern`."""
         return [path for path in self.item(name, part).files.values() if path.match(pattern)]
 
+    def tables(self, name: str, part: str = "") -> dict[str, pl.DataFrame]:
+        """Return the Parquet files of a figure's data by name, without the suffix."""
+        return {path.stem: pl.read_parquet(path) for path in self.files(name, part, pattern="*.parquet")}
+
+    def recorded(self, name: str, part: str = "") -> Any:
+        """Return the contents of the JSON file of a figure's data."""
+        return json.loads(self.files(name, part, pattern="*.json")[0].read_text("utf-8"))
+
     @cached_property
     def published(self) -> pl.DataFrame:
         """Every number that the paper's text states (datasets/published/README.md explains the columns)."""

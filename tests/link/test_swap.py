@@ -127,7 +127,7 @@ def check(capture: androstep.Capture, spaces: list[dict[str, Any]]) -> None:
     assert sizes["write"] >= 24 << 20 and sizes["read"] >= 24 << 20
     owners = set(moved.select(pl.col("op").cast(pl.String), "owner_comm").iter_rows())
     assert owners == {("write", None), ("read", "python3")}
-    assert re.search(r"^swap +[\d.]+ MiB out, [\d.]+ MiB in \(\S", terminal.summary(capture, "out"), re.M)
+    assert re.search(r"^swap +[\d.]+ MiB out, [\d.]+ MiB in\s+\(\S", terminal.summary(capture, "out"), re.M)
 
 
 @pytest.mark.root
