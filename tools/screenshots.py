@@ -133,6 +133,7 @@ def panel(directory: Path) -> None:
                 if name == "After":
                     # The row of a repetition remains; the words of the current one may pass unseen on a busy machine.
                     row = page.locator(".androstep-panel .cards table", has_text="SQLite update").locator("tr").nth(4)
+                    row.wait_for(state="detached")  # of the measurement before
                     row.wait_for(timeout=MEASURED_MS)
                     keep(whole.screenshot(), directory / "panel-measure.png")
                 expect(page.locator(".jp-OutputArea h3", has_text=name)).to_be_visible(timeout=MEASURED_MS)
@@ -140,7 +141,7 @@ def panel(directory: Path) -> None:
             keep(whole.screenshot(), directory / "panel-history.png", 1150)
             page.get_by_role("tab", name="Ranking", exact=True).click()
             page.get_by_role("button", name="Rank", exact=True).click()
-            page.locator(".androstep-panel figure img").nth(2).wait_for()
+            page.locator(".androstep-panel figure img:visible").nth(2).wait_for()  # The other tabs have figures too.
             keep(whole.screenshot(), directory / "panel-ranking.png")
         with shown(Path(scratch, "dark"), cell, "JupyterLab Dark") as (page, whole):
             compared(page)

@@ -14,6 +14,7 @@ from androstep_analysis.bench.measures import dimensions, distinguishing
 from androstep_analysis.common import quantities
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present import plot
+from androstep_analysis.present.headline.results import dimension
 from androstep_analysis.present.report import cells, overview, section
 from androstep_analysis.present.report.document import Part
 from androstep_analysis.present.report.section import Context
@@ -79,7 +80,7 @@ def first(context: Context) -> list[Element]:
         of_metric = summary.filter(pl.col("metric") == metric).drop_nulls("value").sort("value")
         if of_metric.height and metric != "bandwidth":
             for row, rank in ((of_metric.row(-1, named=True), "most"), (of_metric.row(0, named=True), "least")):
-                where = ", ".join(str(row[name]) for name in varying if row[name] is not None)
+                where = ", ".join(dimension(name, row[name]) for name in varying if row[name] is not None)
                 tiles.append(overview.tile(f"{title}, {rank}", quantities.in_unit(row["value"], row["unit"]), where))
     return [overview.tiles(*tiles)]
 
@@ -148,7 +149,8 @@ def _sweeps(
             if rows.is_empty():
                 continue
             for key, of_key in rows.group_by(others, maintain_order=True) if others else [((), rows)]:
-                what = "".join(f", {_title(other)} {value}" for other, value in zip(others, key, strict=True))
+                known = {other: value for other, value in zip(others, key, strict=True) if value is not None}
+                what = "".join(f", {_titled(other, value)}" for other, value in known.items())
                 options = {} if name in ("journal_mode", "synchronous") else {"metric": metric}
                 caption = f"{_RATES[metric]} by {words_ or _title(name)}{what}: medians with their intervals."
                 yield draw, of_key, options, caption
@@ -195,7 +197,7 @@ def _over_time(context: Context, varying: Sequence[str]) -> list[Element]:
     drawn = []
     for number, run in enumerate(spread["run_id"].head(_UNSTEADY), 1):
         of_run = runs.filter(pl.col("run_id") == run).select(varying).row(0, named=True)
-        what = ", ".join(str(value) for value in of_run.values() if value is not None)
+        what = ", ".join(dimension(name, value) for name, value in of_run.items() if value is not None)
         rows = rates.filter(pl.col("run_id") == run)
         caption = f"Operations per second over time: {what}."
         drawn.append(_figure(context, f"bench_over_time_{number}", plot.bench_series(rows), caption, rows))
@@ -228,6 +230,13 @@ def _seconds(runs: pl.DataFrame) -> float:
 
 def _varying(runs: pl.DataFrame) -> list[str]:
     return distinguishing(runs, dimensions(runs))
+
+
+def _titled(name: str, value: object) -> str:
+    """Return a parameter and its value for a caption: a size gets its unit."""
+    words = dimension(name, value)
+    title = _title(name).removesuffix(" [B]").removesuffix(" bytes")
+    return words if words.startswith(title) else f"{title} {words}"
 
 
 def _title(name: str) -> str:
