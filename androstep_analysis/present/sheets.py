@@ -20,13 +20,15 @@ class Column(NamedTuple):
     """How a column of a frame is displayed.
 
     A column with a `format` holds numbers; others hold text. Text is sorted by the numbers in column `by`, if given. A
-    column to `pick` from has few values, and the page offers a filter for them.
+    column to `pick` from has few values, and the page offers a filter for them. A minor one is omitted on a narrow
+    terminal.
     """
 
     title: str
     format: Callable[[float], str] | None = None
     by: str | None = None
     pick: bool = False
+    is_minor: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def causes(largest: pl.DataFrame, mix: pl.DataFrame) -> list[Sheet]:
         "owner": Column("By"),
         "file": Column("File"),
         "why": Column("Why", pick=True),
-        "count": Column("Requests", quantities.count),
+        "count": Column("Requests", quantities.count, is_minor=True),
     }
     note = "share: of the total"
     if rows["p99_ns"].count():

@@ -97,14 +97,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
 def sheet(shown: Sheet, *, top: int | None = None, is_whole: bool = False) -> str:
     """Return the first rows of a table with its title and note; an empty string if it has no rows.
 
-    Columns of numbers without a value in these rows are omitted. `is_whole` is that of `table`.
+    Columns of numbers without a value in these rows are omitted, and minor columns in a terminal of less than 100
+    columns. `is_whole` is that of `table`.
     """
     if not shown.rows.height:
         return ""
     rest = top is not None and shown.rows.height > top
     title = f"{shown.title} (top {top} of {shown.rows.height:,})" if rest else shown.title
-    texts = {name: shown.texts(name)[:top] for name in shown.columns}
-    kept = [name for name, column in shown.columns.items() if column.format is None or any(texts[name])]
+    is_narrow = terminal_width() < _DEFAULT
+    columns_here = [name for name, column in shown.columns.items() if not (is_narrow and column.is_minor)]
+    texts = {name: shown.texts(name)[:top] for name in columns_here}
+    kept = [name for name in columns_here if shown.columns[name].format is None or any(texts[name])]
     unknown = {name: "–" if shown.columns[name].format else "unknown" for name in kept}
     rows = zip(*([unknown[name] if cell is None else cell for cell in texts[name]] for name in kept), strict=True)
     drawn = table([_heading(shown.columns[name].title) for name in kept], rows, is_whole=is_whole)
