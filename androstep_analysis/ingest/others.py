@@ -16,7 +16,8 @@ _SUMS = "it has sums and no requests; record each request with biosnoop, or with
 _CALLS = "which is not read; record the calls with strace -f -ttt -T -y"
 
 _FORMATTED_TEXT = (
-    f"columns as blkparse prints them with option -f: nothing states what each number is; {DEFAULT_OUTPUT}"
+    f"columns as blkparse prints them with option -f: nothing states what each number is; {DEFAULT_OUTPUT}; if each "
+    "line is a request, name the columns with --csv-columns"
 )
 
 _LINES: tuple[tuple[str, str], ...] = (
