@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import lzma
 import os
@@ -28,6 +29,18 @@ MOST_GIB = 256
 
 MOST = "ANDROSTEP_MAX_IMAGE_GIB"
 """The environment variable that raises this limit."""
+
+MOST_RUNS = 1 << 23
+"""The default limit of the runs of free blocks in an image, and of those of its FAT chains.
+
+A run needs some hundred bytes of memory.
+"""
+
+RUNS = "ANDROSTEP_MAX_IMAGE_RUNS"
+"""The environment variable that raises this limit."""
+
+_READ_BYTES = 1 << 24
+"""Size of the chunks in which tables are read."""
 
 _RESERVED_BYTES = 1 << 30
 """Space on the temporary file's disk that is left free for other programs."""
@@ -67,6 +80,31 @@ class Image:
         )
         return np.frombuffer(raw, np.uint8).reshape(len(numbers), block_bytes)
 
+    def chunks(self, offset: int, length: int, record_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """Yield `length` bytes at `offset` in chunks of whole records, as (offset, bytes).
+
+        Holes of a sparse file and the part after its end are left out; records there are zeros.
+        """
+        end = offset + min(length, -(-max(self.nr_bytes - offset, 0) // record_bytes) * record_bytes)
+        step = max(_READ_BYTES // record_bytes, 1) * record_bytes
+        while offset < end:
+            try:
+                data = os.lseek(self.file, self.offset_bytes + offset, os.SEEK_DATA) - self.offset_bytes
+            except OSError as error:  # EINVAL: a device, which has no holes
+                data = end if error.errno == errno.ENXIO else offset
+            offset += (data - offset) // record_bytes * record_bytes
+            if offset < end:
+                yield offset, self.read(offset, min(step, end - offset))
+                offset += step
+
+    def check_runs(self, count: int) -> None:
+        """Raise `InputError` if a table has more than `MOST_RUNS` runs of blocks, as only a forged one has."""
+        if count > (limit := limit_of(RUNS, MOST_RUNS)):
+            raise InputError(
+                f"{self.path}: more than {limit} runs of blocks of one use; if the filesystem is that fragmented, set"
+                f" {RUNS} to a larger number"
+            )
+
     def truncation(self, nr_bytes: int) -> Iterator[Loss]:
         """Yield a loss if the file is shorter than its filesystem of `nr_bytes`."""
         missing = nr_bytes - self.nr_bytes
@@ -102,7 +140,7 @@ def reading(path: str | Path, offset_bytes: int = 0) -> Iterator[Image]:
     except OSError as error:
         raise InputError(f"{path}: the image cannot be opened ({error.strerror}); check path and rights") from error
     try:
-        yield Image(file, Path(path), offset_bytes, max(os.fstat(file).st_size - offset_bytes, 0))
+        yield Image(file, Path(path), offset_bytes, max(os.lseek(file, 0, os.SEEK_END) - offset_bytes, 0))
     finally:
         os.close(file)
 

@@ -27,6 +27,14 @@ MAX_PATH_LENGTH = 1 << 15
 """Maximum length of a directory's path (eight times PATH_MAX). A malicious image could nest directories endlessly."""
 
 
+def max_characters(nr_inodes: int) -> int:
+    """Return the maximum length of all paths together: 256 characters for each inode, but at least 64 Mi.
+
+    A malicious image could have a million names, each with a few bytes in the image, below a very long path.
+    """
+    return max(1 << 26, 256 * nr_inodes)
+
+
 def unowned(start: np.ndarray, end: np.ndarray, kind: int) -> np.ndarray:
     """Return pieces of one kind that no inode owns."""
     pieces = np.zeros(len(start), dtype=PIECE)

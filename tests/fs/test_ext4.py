@@ -517,10 +517,11 @@ def test_damaged_directories_and_descriptors_are_counted(tree: Path, tmp_path: P
     lost = set(sound.files["path"]) - set(filesystem.files["path"])
     assert lost and {path.rpartition("/")[0] for path in lost} == {"/many"}
     assert filesystem.files.height == sound.files.height
-    told = {loss.kind: loss for loss in filesystem.losses}
-    assert told.keys() == {"unreadable", "nameless"}
-    assert told["nameless"].count == len(lost)
-    assert "the inode table of 1 block groups (first: 9)" in told["unreadable"].message
+    assert [loss.kind for loss in filesystem.losses] == ["unreadable", "unreadable", "nameless"]
+    groups, directories, nameless = filesystem.losses
+    assert nameless.count == len(lost)
+    assert "the inode table of 1 block groups (first: 9)" in groups.message
+    assert f"1 directories (first: inode {many})" in directories.message
 
 
 @pytest.mark.parametrize("where", [1024, 1500, 40_000, 1 << 20])

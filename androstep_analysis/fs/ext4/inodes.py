@@ -57,7 +57,7 @@ _LARGE_FIELDS = {
 }  # fmt: skip
 
 
-def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray, float]:
+def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
     """Read the inodes that have links or are marked as used (deleted, but still open).
 
     Group descriptors with an inode table outside of the filesystem are skipped, and so are unwritten tails of tables
@@ -69,34 +69,30 @@ def read_inodes(image: Image, superblock: Superblock, groups: Groups) -> tuple[n
         The inodes in order (dtype `INODE`).
     block_maps : ndarray
         Their fields i_block, uint8 of shape (n, 60).
-    pointed_bytes : float
-        The total size of all inodes without extents, including deleted but not reserved ones (see `names`).
     """
     layout = on_disk(superblock)
     is_placed = placed(superblock, groups.inode_table, superblock.inode_table_blocks) & ~groups.inodes_unused
     parts = [np.empty(0, dtype=INODE)]
     block_maps = [np.empty((0, BLOCK_MAP_BYTES), dtype=np.uint8)]
-    pointed_bytes = 0.0
     for group in np.flatnonzero(is_placed).tolist():
         count = superblock.inodes_per_group - int(groups.unused_inodes[group])
         if count <= 0:
             continue
-        offset = int(groups.inode_table[group]) * superblock.block_bytes
-        table = np.frombuffer(image.read(offset, count * superblock.inode_bytes), dtype=layout)
-        ino = group * superblock.inodes_per_group + np.arange(1, count + 1)
-        nameable = (ino == ROOT_INODE) | (ino >= superblock.first_inode)
-        pointed = table[nameable & ((table["flags"] & (EXTENTS_FLAG | INLINE_DATA_FLAG)) == 0)]
-        pointed_bytes += pointed["size_lo"].sum(dtype=float) + pointed["size_hi"].sum(dtype=float) * 2**32
+        begin = int(groups.inode_table[group]) * superblock.block_bytes
         raw_bitmap = image.read(int(groups.inode_bitmap[group]) * superblock.block_bytes, -(-count // 8))
         marked = np.unpackbits(np.frombuffer(raw_bitmap, np.uint8), bitorder="little", count=count).astype(bool)
-        in_use = np.flatnonzero((table["links"] > 0) | (marked & (table["mode"] != 0)))
-        if in_use.size:
-            part = narrow(table[in_use], superblock)
-            part["ino"] = ino[in_use]
-            part["offset_bytes"] = offset + in_use * superblock.inode_bytes
-            parts.append(part)
-            block_maps.append(table["block_map"][in_use])
-    return np.concatenate(parts), np.concatenate(block_maps), pointed_bytes
+        for offset, raw in image.chunks(begin, count * superblock.inode_bytes, superblock.inode_bytes):
+            table = np.frombuffer(raw, dtype=layout)
+            index = (offset - begin) // superblock.inode_bytes + np.arange(len(table))
+            ino = group * superblock.inodes_per_group + 1 + index
+            in_use = np.flatnonzero((table["links"] > 0) | (marked[index] & (table["mode"] != 0)))
+            if in_use.size:
+                part = narrow(table[in_use], superblock)
+                part["ino"] = ino[in_use]
+                part["offset_bytes"] = offset + in_use * superblock.inode_bytes
+                parts.append(part)
+                block_maps.append(table["block_map"][in_use])
+    return np.concatenate(parts), np.concatenate(block_maps)
 
 
 def on_disk(superblock: Superblock) -> np.dtype:

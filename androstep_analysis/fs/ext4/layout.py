@@ -51,6 +51,10 @@ _MAX_GROUPS = 1 << 20
 """Maximum number of block groups (128 TiB at 4 KiB blocks). Only a damaged superblock has more."""
 
 
+_DESCRIPTOR_BYTES = (32, 64, 128, 256, 512, 1024)
+"""Possible sizes of a group descriptor. Only the first 64 bytes are used."""
+
+
 @dataclass(frozen=True)
 class Superblock:
     """The fields of the superblock that determine locations."""
@@ -107,7 +111,7 @@ class Superblock:
             nr_inodes=u32(0x0),
             inode_bytes=u16(0x58) if dynamic else 128,
             first_inode=u32(0x54) if dynamic else 11,
-            descriptor_bytes=max(u16(0xFE), 32) if wide else 32,
+            descriptor_bytes=u16(0xFE) if wide else 32,
             reserved_gdt_blocks=u16(0xCE),
             first_meta_group=u32(0x104),
             backup_groups=(u32(0x24C), u32(0x250)),
@@ -135,7 +139,7 @@ class Superblock:
             and 0 < self.inodes_per_group <= bits
             and 128 <= self.inode_bytes <= self.block_bytes
             and self.inode_bytes.bit_count() == 1
-            and self.descriptor_bytes <= self.block_bytes
+            and self.descriptor_bytes in _DESCRIPTOR_BYTES
             and self.nr_groups <= _MAX_GROUPS
             and self.nr_inodes == self.nr_groups * self.inodes_per_group
         )
@@ -218,12 +222,11 @@ def read_superblock(image: Image) -> Superblock:
 
 
 def read_groups(image: Image, superblock: Superblock) -> Groups:
-    """Read the primary group descriptors. `inodes_unused` and `blocks_unused` are the UNINIT flags, if valid."""
+    """Read the primary group descriptors. `inodes_unused` and `blocks_unused` are the UNINIT flags, if valid.
+
+    Descriptors after the end of a truncated image are zeros.
+    """
     per_block, size = superblock.descriptors_per_block, superblock.descriptor_bytes
-    raw = b"".join(
-        image.read(superblock.descriptor_block(index) * superblock.block_bytes, per_block * size)
-        for index in range(-(-superblock.nr_groups // per_block))
-    )
     wide = size >= 64
     fields = {
         "block_bitmap": ("<u4", 0x0), "inode_bitmap": ("<u4", 0x4), "inode_table": ("<u4", 0x8),
@@ -231,7 +234,12 @@ def read_groups(image: Image, superblock: Superblock) -> Groups:
         **({"block_bitmap_hi": ("<u4", 0x20), "inode_bitmap_hi": ("<u4", 0x24), "inode_table_hi": ("<u4", 0x28),
             "itable_unused_hi": ("<u2", 0x32)} if wide else {}),
     }  # fmt: skip
-    table = np.frombuffer(raw, dtype=record_dtype(fields, size))[: superblock.nr_groups]
+    table = np.zeros(superblock.nr_groups, dtype=record_dtype(fields, min(size, 64)))
+    for first in range(0, superblock.nr_groups, per_block):
+        offset = superblock.descriptor_block(first // per_block) * superblock.block_bytes
+        if offset < image.nr_bytes:
+            some = table[first : first + per_block]
+            some[:] = np.frombuffer(image.read(offset, len(some) * size), dtype=record_dtype(fields, size))
 
     def number(name: str, bits: int) -> np.ndarray:
         low = table[name].astype(np.int64)
@@ -251,7 +259,7 @@ def read_groups(image: Image, superblock: Superblock) -> Groups:
 
 
 def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
-    """Yield losses for group descriptors that point outside of the filesystem."""
+    """Yield losses for group descriptors that point outside of the filesystem, or to what another group has."""
     for what, first, length in (
         ("block bitmap", groups.block_bitmap, 1),
         ("inode bitmap", groups.inode_bitmap, 1),
@@ -262,14 +270,19 @@ def check_groups(superblock: Superblock, groups: Groups) -> Iterator[Loss]:
             yield Loss(
                 "unreadable",
                 int(bad.size),
-                f"the {what} of {bad.size} block groups (first: {bad[0]}) is outside of the filesystem;"
-                " its contents are unknown",
+                f"the {what} of {bad.size} block groups (first: {bad[0]}) is outside of the filesystem, or that of"
+                " another group; its contents are unknown",
             )
 
 
 def placed(superblock: Superblock, first: np.ndarray, length: int = 1) -> np.ndarray:
-    """Return which runs of `length` blocks at `first` are within the filesystem (bool array)."""
+    """Return which runs of `length` blocks at `first` are in the filesystem, and overlap no other (bool array).
+
+    Of equal runs the first one counts. A small image could otherwise have one table for each of a million groups.
+    """
     inside: np.ndarray = (first >= max(superblock.first_data_block, 1)) & (first <= superblock.nr_blocks - length)
+    order = np.argsort(first, kind="stable")
+    inside[order[1:][np.diff(first[order]) < length]] = False
     return inside
 
 
@@ -319,16 +332,20 @@ def free_space(image: Image, superblock: Superblock, groups: Groups) -> tuple[np
     clusters_per_group = superblock.blocks_per_group // superblock.cluster_blocks
     is_placed = placed(superblock, groups.block_bitmap)
     starts, ends = [], []
+    nr_runs = 0
     for group in range(superblock.nr_groups):
         first = superblock.first_data_block + group * superblock.blocks_per_group
-        if groups.blocks_unused[group]:
-            edges = np.array([0, clusters_per_group])
-        elif is_placed[group]:
+        raw = b""
+        if is_placed[group] and not groups.blocks_unused[group]:
             raw = image.read(int(groups.block_bitmap[group]) * superblock.block_bytes, -(-clusters_per_group // 8))
+        elif not groups.blocks_unused[group]:
+            continue
+        edges = np.array([0, clusters_per_group])
+        if raw.strip(b"\0"):
             used = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little", count=clusters_per_group)
             edges = np.flatnonzero(np.diff(used, prepend=1, append=1))
-        else:
-            continue
+        nr_runs += len(edges) // 2
+        image.check_runs(nr_runs)
         starts.append(first + edges[0::2] * superblock.cluster_blocks)
         ends.append(first + edges[1::2] * superblock.cluster_blocks)
     start = np.concatenate([np.empty(0, np.int64), *starts])

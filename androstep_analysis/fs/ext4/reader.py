@@ -79,13 +79,13 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 def _read(image: Image, dev: int, source: str) -> Filesystem:
     superblock = layout.read_superblock(image)
     groups = layout.read_groups(image, superblock)
-    inodes, block_maps, pointed_bytes = read_inodes(image, superblock, groups)
+    inodes, block_maps = read_inodes(image, superblock, groups)
     all_claims, damaged = read_claims(image, superblock, inodes, block_maps)
     del block_maps
     files = inodes[_are_files(superblock, inodes)]
     claims = _first_claims(all_claims)
     shared = _shared(superblock, all_claims)
-    names, unread = read_names(image, superblock, files, claims, pointed_bytes)
+    names, unread = read_names(image, superblock, files, claims)
 
     mapped = _owned(image, superblock, inodes, claims)
     if shared[0].size:

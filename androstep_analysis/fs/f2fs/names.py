@@ -18,7 +18,7 @@ from androstep_analysis.fs import pieces
 from androstep_analysis.fs.f2fs.layout import Superblock
 from androstep_analysis.fs.f2fs.nodes import ADDRESSES_BYTE, CONTENT, INLINE_DENTRY
 from androstep_analysis.fs.image import Image
-from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, has_type
+from androstep_analysis.fs.pieces import MAX_PATH_LENGTH, has_type, max_characters
 
 _ENTRY = np.dtype([("hash", "<u4"), ("ino", "<u4"), ("length", "<u2"), ("file_type", "u1")])
 _SLOT_BYTES = 8
@@ -146,9 +146,11 @@ def paths(
     entries = entries.filter(has_inode)
     directories = inodes[has_type(inodes, stat.S_IFDIR)]
     prefixes, deep = _prefixes(superblock.root_inode, directories, entries)
-    paths = entries.join(prefixes, on="parent").select(
-        "ino", path=pl.col("prefix") + pl.col("name"), encrypted="sealed"
-    )
+    named = entries.join(prefixes, on="parent")
+    length = pl.col("prefix").str.len_bytes() + pl.col("name").str.len_bytes()
+    fitting = named.filter(length.cast(pl.Int64).cum_sum() <= max_characters(len(inodes)))
+    deep += named.height - fitting.height
+    paths = fitting.select("ino", path=pl.col("prefix") + pl.col("name"), encrypted="sealed")
     root = pl.DataFrame({"ino": [superblock.root_inode], "path": ["/"], "encrypted": [False]})
     return pl.concat([root, paths]), list(_losses(damaged, dangling, deep))
 
@@ -189,5 +191,5 @@ def _losses(damaged: np.ndarray, dangling: int, deep: int) -> Iterator[Loss]:
             f"{damaged.size} directories (first: inode {damaged[0]}) are damaged; files in them may have no path",
         )
     if deep:
-        yield Loss("unreadable", deep, f"{deep} directories are nested too deeply; files in them have no path")
+        yield Loss("unreadable", deep, f"the paths of {deep} files and directories are too long; these have no path")
     yield from pieces.dangling(dangling)

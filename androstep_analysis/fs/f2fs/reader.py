@@ -72,7 +72,7 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     entries, unread = read_entries(image, superblock, files, claims)
     names, unnamed = paths(superblock, files, newer.named(entries), unread)
 
-    free = segments.free_space()
+    free = segments.free_space(image)
     doubted = _doubted(claims, free, newer)
     mapped = pieces.unowned(*disputed, _KIND["unknown", None])
     for lower in (

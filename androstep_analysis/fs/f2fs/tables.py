@@ -30,8 +30,10 @@ def read_nat(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
     """Return all nodes in the main area (dtype `NODE`, sorted by nid), and losses for invalid entries."""
     per_block = superblock.nat_entries_per_block
     parts = [np.empty(0, NODE)]
-    for at in range(0, superblock.nr_nat_blocks, _BLOCKS_AT_ONCE):
-        numbers = np.arange(at, min(at + _BLOCKS_AT_ONCE, superblock.nr_nat_blocks))
+    # A truncated image may claim a table of terabytes.
+    nr_blocks = min(superblock.nr_nat_blocks, image.nr_bytes // superblock.block_bytes)
+    for at in range(0, nr_blocks, _BLOCKS_AT_ONCE):
+        numbers = np.arange(at, min(at + _BLOCKS_AT_ONCE, nr_blocks))
         segment, rest = np.divmod(numbers, BLOCKS_PER_SEGMENT)
         copy = checkpoint.nat_version[numbers].astype(np.int64)
         raw = image.blocks(superblock.nat + (2 * segment + copy) * BLOCKS_PER_SEGMENT + rest, superblock.block_bytes)
@@ -75,12 +77,17 @@ class Segments:
     superblock: Superblock
     valid_map: np.ndarray
 
-    def free_space(self) -> tuple[np.ndarray, np.ndarray]:
+    def free_space(self, image: Image) -> tuple[np.ndarray, np.ndarray]:
         """Return the runs of unused blocks in the main area: (start Int64, end Int64), sorted, not merged."""
         starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        nr_runs = 0
         for at in range(0, len(self.valid_map), _SEGMENTS_AT_ONCE):
-            used = np.unpackbits(self.valid_map[at : at + _SEGMENTS_AT_ONCE])
-            edges = np.flatnonzero(np.diff(used, prepend=1, append=1))
+            some = self.valid_map[at : at + _SEGMENTS_AT_ONCE]
+            edges = np.array([0, some.size * 8])
+            if some.any():
+                edges = np.flatnonzero(np.diff(np.unpackbits(some), prepend=1, append=1))
+            nr_runs += len(edges) // 2
+            image.check_runs(nr_runs)
             first = self.superblock.main + at * BLOCKS_PER_SEGMENT
             starts.append(first + edges[0::2])
             ends.append(first + edges[1::2])
@@ -92,8 +99,9 @@ def read_sit(image: Image, superblock: Superblock, checkpoint: Checkpoint) -> tu
     per_block = superblock.sit_entries_per_block
     numbers = np.arange(-(-superblock.nr_segments // per_block))
     place = superblock.sit + checkpoint.sit_version[numbers].astype(np.int64) * superblock.nr_sit_blocks + numbers
-    valid_map = np.empty((len(numbers) * per_block, 64), np.uint8)
-    for at in range(0, len(numbers), _BLOCKS_AT_ONCE):
+    valid_map = np.zeros((len(numbers) * per_block, 64), np.uint8)
+    # Only the blocks inside of a truncated image use memory.
+    for at in range(0, min(len(numbers), image.nr_bytes // superblock.block_bytes), _BLOCKS_AT_ONCE):
         raw = image.blocks(place[at : at + _BLOCKS_AT_ONCE], superblock.block_bytes)
         entries = np.ascontiguousarray(raw[:, : per_block * SIT_ENTRY.itemsize]).view(SIT_ENTRY)
         valid_map[at * per_block : (at + len(raw)) * per_block] = entries["valid_map"].reshape(-1, 64)

@@ -6,6 +6,8 @@ sector.
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from androstep_analysis.fs.fat.layout import FIRST_CLUSTER, Volume
@@ -21,10 +23,18 @@ class Chains:
     """
 
     def __init__(self, image: Image, volume: Volume) -> None:
+        self._image = image
         self._volume = volume
         self._next = _entries(image, volume, volume.active_fat)
-        self.is_claimed = np.zeros(len(self._next), dtype=bool)
+        self._claims = bytearray(len(self._next))
         self._breaks = _breaks(self._next)
+        self._next_break = np.searchsorted(self._breaks, self._next[self._breaks])
+        self._nr_runs = 0
+
+    @property
+    def is_claimed(self) -> np.ndarray:
+        """Which clusters a file has claimed (bool array by cluster number)."""
+        return np.frombuffer(self._claims, dtype=bool)
 
     @property
     def end(self) -> int:
@@ -50,33 +60,39 @@ class Chains:
                 counts.append(int((other != self._next[: len(other)]).sum()))
         return max(counts)
 
-    def follow(self, first: int) -> tuple[list[tuple[int, int]], bool]:
-        """Claim the clusters of the chain at `first`; return runs (first cluster, count), and whether it is intact.
+    def follow(self, first: int) -> tuple[np.ndarray, bool]:
+        """Claim the clusters of the chain at `first`; return its runs, and whether it is intact.
 
-        The chain ends early if it leaves the volume, or reaches a cluster that is free, bad or already claimed.
+        A run is a row (first cluster, count), Int64. The chain ends early if it leaves the volume, or reaches a cluster
+        that is free, bad or already claimed. Raises `InputError` if the chains of the volume have too many runs.
         """
-        runs: list[tuple[int, int]] = []
-        while True:
-            if not FIRST_CLUSTER <= first < self.end:
-                return runs, False
-            last = int(self._breaks[np.searchsorted(self._breaks, first)])
+        runs = array("q")
+        is_intact = False
+        following, breaks, next_break = self._next.data, self._breaks.data, self._next_break.data
+        end, end_mark, number = self.end, self._end_mark, int(np.searchsorted(self._breaks, first))
+        while FIRST_CLUSTER <= first < end:
+            last = breaks[number]
             count = self._claim(first, last - first + 1)
             if count:
-                runs.append((first, count))
+                runs.extend((first, count))
             if count < last - first + 1:
-                return runs, False
-            following = int(self._next[last])
-            if following >= self._end_mark:
-                return runs, True
-            first = following
+                break
+            first = following[last]
+            if first >= end_mark:
+                is_intact = True
+                break
+            number = next_break[number]
+        self._nr_runs += len(runs) // 2
+        self._image.check_runs(self._nr_runs)
+        return np.array(runs, dtype=np.int64).reshape(-1, 2), is_intact
 
-    def contiguous(self, first: int, count: int) -> tuple[list[tuple[int, int]], bool]:
+    def contiguous(self, first: int, count: int) -> tuple[np.ndarray, bool]:
         """Claim `count` contiguous clusters, which are not in the table (exFAT, NoFatChain); result as in `follow`."""
         if not FIRST_CLUSTER <= first < self.end:
-            return [], False
+            return np.empty((0, 2), dtype=np.int64), False
         inside = min(count, self.end - first)
         claimed = self._claim(first, inside)
-        return ([(first, claimed)] if claimed else []), claimed == count
+        return np.array([(first, claimed)] * bool(claimed), dtype=np.int64).reshape(-1, 2), claimed == count
 
     @property
     def _end_mark(self) -> int:
@@ -84,10 +100,10 @@ class Chains:
 
     def _claim(self, first: int, count: int) -> int:
         """Claim contiguous clusters up to the first that is already claimed; return how many."""
-        taken = self.is_claimed[first : first + count]
-        if taken.any():
-            count = int(np.argmax(taken))
-        self.is_claimed[first : first + count] = True
+        taken = self._claims.find(1, first, first + count)
+        if taken >= 0:
+            count = taken - first
+        self._claims[first : first + count] = b"\1" * count
         return count
 
 

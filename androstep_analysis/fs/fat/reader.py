@@ -66,9 +66,6 @@ _MODES = {"file": 0o100000, "directory": 0o040000}
 _MAX_DIRECTORY_BYTES = {"vfat": 1 << 21, "exfat": 1 << 28}
 """Maximum size of a directory in these formats."""
 
-_MAX_PATH_CHARACTERS = 1 << 28
-"""Maximum length of all paths together. A malicious image could nest directories endlessly."""
-
 _INODE = np.dtype([("ino", np.int64), ("mode", np.uint16), ("size_bytes", np.int64), ("generation", np.uint32)])
 
 
@@ -97,8 +94,8 @@ def _read(image: Image, dev: int, source: str) -> Filesystem:
     inodes = inodes[np.argsort(inodes["ino"], kind="stable")]
     used = _in_use(image, volume, chains, tree)
     nr_sectors = sectors(volume.nr_bytes)
-    map_ = pieces.first_wins(np.array(tree.pieces, dtype=PIECE))
-    for lower in (_static(volume), _free(volume, used), pieces.areas([(0, nr_sectors, _KIND["unknown", None])])):
+    map_ = pieces.first_wins(np.concatenate([np.empty(0, dtype=PIECE), *tree.pieces]))
+    for lower in (_static(volume), _free(image, volume, used), pieces.areas([(0, nr_sectors, _KIND["unknown", None])])):
         map_ = pieces.fill_gaps(map_, lower, nr_sectors)
     no_generation = pl.lit(None, pl.Int64).alias("generation")
     extents = pieces.extents(pieces.joined(map_), _CLASSES, SECTOR_BYTES, inodes, dev=dev, source=source)
@@ -133,7 +130,7 @@ def _allocation(volume: Volume, tree: _Tree) -> AllocationTable | None:
             size,
         )
         return entries if SECTOR_BYTES * 8 % volume.entry_bits == 0 else None
-    return AllocationTable(sectors(tree.bitmap[0][0]), 1, 0, heap, size) if len(tree.bitmap) == 1 else None
+    return AllocationTable(sectors(int(tree.bitmap[0, 0])), 1, 0, heap, size) if len(tree.bitmap) == 1 else None
 
 
 @dataclass
@@ -143,13 +140,13 @@ class _Tree:
     image: Image
     volume: Volume
     chains: Chains
-    pieces: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    pieces: list[np.ndarray] = field(default_factory=list)
     inodes: list[tuple[int, int, int, int]] = field(default_factory=list)
     named: list[int] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     created_ns: dict[int, int] = field(default_factory=dict)
     heads: list[tuple[int, int, int]] = field(default_factory=list)
-    bitmap: list[tuple[int, int]] = field(default_factory=list)
+    bitmap: np.ndarray = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
     damaged_chains: list[str] = field(default_factory=list)
     broken_directories: list[str] = field(default_factory=list)
     nr_broken_entries: int = 0
@@ -158,7 +155,7 @@ class _Tree:
         """Read the whole tree."""
         volume = self.volume
         if volume.root_bytes:
-            locations = [(volume.root_offset, volume.root_bytes)]
+            locations = np.array([(volume.root_offset, volume.root_bytes)])
             self._add_pieces(locations, _KIND["directory", None], ROOT_INODE)
         else:
             runs, is_sound = self.chains.follow(volume.root_cluster)
@@ -169,22 +166,25 @@ class _Tree:
         pending = [("/", locations)]
         characters = 0
         for prefix, locations in pending:
-            if characters > _MAX_PATH_CHARACTERS:
-                self.broken_directories.append(prefix)
+            if len(prefix) > pieces.MAX_PATH_LENGTH:
+                self.broken_directories.append(prefix[: pieces.MAX_PATH_LENGTH])
                 continue
             for entry, position in self._entries(prefix, locations):
                 path = f"{prefix}{entry.name}"
                 characters += len(path)
+                if characters > pieces.max_characters(len(self.inodes)):
+                    self.broken_directories.append(prefix)
+                    break
                 below = self._add_entry(entry, position // ENTRY_BYTES, path)
-                if entry.kind == "directory" and below:
+                if entry.kind == "directory" and len(below):
                     pending.append((f"{path}/", below))
 
-    def _entries(self, prefix: str, locations: list[tuple[int, int]]) -> Iterator[tuple[Entry, int]]:
+    def _entries(self, prefix: str, locations: np.ndarray) -> Iterator[tuple[Entry, int]]:
         """Yield the entries of a directory at `locations`, each with its offset in the volume."""
         left = _MAX_DIRECTORY_BYTES[self.volume.kind]
         parts = []
         starts = [0]
-        for offset, length in locations:
+        for offset, length in locations[: left // SECTOR_BYTES + 1].tolist():
             part = self.image.read(offset, max(min(length, left, self.image.nr_bytes - offset), 0))
             parts.append(part)
             starts.append(starts[-1] + len(part))
@@ -200,10 +200,10 @@ class _Tree:
         self.nr_broken_entries += broken
         for entry in entries:
             part_number = bisect_right(starts, entry.at) - 1
-            yield entry, locations[part_number][0] + entry.at - starts[part_number]
+            yield entry, int(locations[part_number, 0]) + entry.at - starts[part_number]
 
-    def _add_entry(self, entry: Entry, ino: int, path: str) -> list[tuple[int, int]]:
-        """Add the file or table of an entry; return the locations of its content as (offset, length)."""
+    def _add_entry(self, entry: Entry, ino: int, path: str) -> np.ndarray:
+        """Add the file or table of an entry; return the locations of its content as rows (offset, length)."""
         runs, is_sound = self._runs(entry)
         if not is_sound:
             self.damaged_chains.append(path)
@@ -213,38 +213,35 @@ class _Tree:
         if entry.kind == "bitmap":
             self.bitmap = locations
         if not is_file:
-            return []
-        self._add_file(
-            ino, entry.kind, entry.size_bytes if entry.kind == "file" else sum(n for _, n in locations), path
-        )
+            return locations[:0]
+        self._add_file(ino, entry.kind, entry.size_bytes if entry.kind == "file" else int(locations[:, 1].sum()), path)
         if entry.created_ns is not None:
             self.created_ns[ino] = entry.created_ns
-        begins_there = locations and runs[0][0] == entry.first_cluster
+        begins_there = len(runs) and runs[0, 0] == entry.first_cluster
         if entry.kind == "file" and begins_there and entry.valid_bytes:
-            self.heads.append((ino, locations[0][0], min(entry.valid_bytes, HEAD_BYTES, locations[0][1])))
+            self.heads.append((ino, int(locations[0, 0]), min(entry.valid_bytes, HEAD_BYTES, int(locations[0, 1]))))
         return locations
 
-    def _runs(self, entry: Entry) -> tuple[list[tuple[int, int]], bool]:
+    def _runs(self, entry: Entry) -> tuple[np.ndarray, bool]:
         wanted = -(-entry.size_bytes // self.volume.cluster_bytes)
         if entry.first_cluster == 0:
-            return [], wanted == 0 and entry.kind == "file"
+            return np.empty((0, 2), dtype=np.int64), wanted == 0 and entry.kind == "file"
         if entry.is_contiguous:
             return self.chains.contiguous(entry.first_cluster, wanted)
         runs, is_sound = self.chains.follow(entry.first_cluster)
-        return runs, is_sound and sum(count for _, count in runs) >= wanted
+        return runs, is_sound and int(runs[:, 1].sum()) >= wanted
 
-    def _claimed(self, runs: list[tuple[int, int]], kind: int, ino: int) -> list[tuple[int, int]]:
-        size = self.volume.cluster_bytes
-        locations = [(self.volume.offset(first), count * size) for first, count in runs]
+    def _claimed(self, runs: np.ndarray, kind: int, ino: int) -> np.ndarray:
+        locations = runs * self.volume.cluster_bytes + (self.volume.offset(0), 0)
         self._add_pieces(locations, kind, ino)
         return locations
 
-    def _add_pieces(self, locations: list[tuple[int, int]], kind: int, ino: int) -> None:
-        logical = 0
-        for offset, length in locations:
-            start, count = sectors(offset), sectors(length)
-            self.pieces.append((start, start + count, kind, ino, logical if ino else -1))
-            logical += count
+    def _add_pieces(self, locations: np.ndarray, kind: int, ino: int) -> None:
+        start, count = (locations // SECTOR_BYTES).T
+        some = np.empty(len(locations), dtype=PIECE)
+        some["start"], some["end"], some["kind"], some["ino"] = start, start + count, kind, ino
+        some["logical"] = np.cumsum(count) - count if ino else -1
+        self.pieces.append(some)
 
     def _add_file(self, ino: int, kind: str, size_bytes: int, path: str) -> None:
         # An invalid size of 2^63 or more does not fit the column.
@@ -259,7 +256,7 @@ def _in_use(image: Image, volume: Volume, chains: Chains, tree: _Tree) -> np.nda
         return ~chains.is_free()
     wanted = -(-volume.nr_clusters // 8)
     raw = b""
-    for offset, length in tree.bitmap:
+    for offset, length in tree.bitmap.tolist():
         raw += image.read(offset, max(min(length, wanted - len(raw), image.nr_bytes - offset), 0))
     used = np.ones(chains.end, dtype=bool)  # Clusters that the bitmap does not cover count as used.
     bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8), bitorder="little").astype(bool)
@@ -284,9 +281,10 @@ def _static(volume: Volume) -> np.ndarray:
     )
 
 
-def _free(volume: Volume, used: np.ndarray) -> np.ndarray:
+def _free(image: Image, volume: Volume, used: np.ndarray) -> np.ndarray:
     """Return free clusters as pieces."""
     edges = FIRST_CLUSTER + np.flatnonzero(np.diff(used[FIRST_CLUSTER:], prepend=True, append=True))
+    image.check_runs(len(edges) // 2)
     offset = sectors(volume.heap_offset) + (edges - FIRST_CLUSTER) * sectors(volume.cluster_bytes)
     return pieces.unowned(offset[0::2], offset[1::2], _KIND["free", None])
 

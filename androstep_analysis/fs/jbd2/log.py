@@ -56,6 +56,9 @@ _FAST_COMMIT_HEAD = 0xA
 """EXT4_FC_TAG_HEAD, the tag with features and transaction."""
 
 _BLOCKS_AT_ONCE = 2048
+_MAX_BLOCKS = 10_240_000
+"""Maximum size of a journal (JBD2 of mke2fs)."""
+
 _NO_ORDER = -(1 << 40)
 
 COPY = np.dtype(
@@ -191,9 +194,12 @@ _TAG = np.dtype([("target", np.int64), ("flags", np.uint32), ("checksum", np.uin
 
 
 def places(extents: pl.DataFrame, block_bytes: int, image: Image) -> np.ndarray:
-    """Return the blocks of the journal inode in file order, from table `extents`; none if the image is too short."""
+    """Return the blocks of the journal inode in file order, from table `extents`.
+
+    Returns none if the image is too short, or if the journal is larger than mke2fs makes any.
+    """
     own = extents.filter(block_type="journal").sort("file_offset_bytes")
-    if own["nr_sectors"].sum() * SECTOR_BYTES > image.nr_bytes:
+    if own["nr_sectors"].sum() * SECTOR_BYTES > min(image.nr_bytes, _MAX_BLOCKS * block_bytes):
         return np.empty(0, dtype=np.int64)
     sectors = block_bytes // SECTOR_BYTES
     parts = [
@@ -377,9 +383,9 @@ class _Reader:
             if header.kind != _COMMIT or self._claim[position] != self._superblock.order(header.sequence):
                 continue
             chain = [position]
-            while (earlier := before.get((chain[0], header.sequence))) is not None:
-                chain.insert(0, earlier)
-            yield header.sequence, chain
+            while (earlier := before.get((chain[-1], header.sequence))) is not None:
+                chain.append(earlier)
+            yield header.sequence, chain[::-1]
 
     def _committed(self, chains: list[tuple[int, list[int]]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the transactions as arrays `COMMITTED` and `COPY`, oldest first."""
