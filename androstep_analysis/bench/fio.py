@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from androstep_analysis.bench.tables import Part, foreign, names
+from androstep_analysis.common import files
 from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.results import Results
 
@@ -187,7 +188,7 @@ def _extremes(section: str, kind: str) -> dict[str, Any]:
 
 def _read_json(text: str, origin: bytes) -> Results:
     # fio may print further text after the object.
-    document, _ = json.JSONDecoder().raw_decode(text)
+    document = files.without_surrogates(json.JSONDecoder().raw_decode(text)[0])
     version = str(document["fio version"]).removeprefix("fio-")
     disks = document.get("disk_util", [])
     device = _disk([(str(disk["name"]), "aggr_read_ios" in disk) for disk in disks])

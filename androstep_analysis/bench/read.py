@@ -40,7 +40,7 @@ def _text(read: Callable[[str, bytes], Results]) -> Callable[[Source], Results]:
             found = read(_without_line_ends(source.data).decode("utf-8", "replace"), source.data)
         except InputError as error:
             raise InputError(f"{source.name}: {error}") from None
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             what = printable(f"{type(error).__name__}: {error}")
             raise InputError(
                 f"{source.name}: not in the format of its tool ({what}); give the unchanged output"

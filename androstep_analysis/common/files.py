@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import stat
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from androstep_analysis.common import scratch
 from androstep_analysis.common.errors import InputError
@@ -93,6 +95,21 @@ def read_bytes(path: Path) -> bytes:
                 f"{MOST_TEXT} to a larger number"
             )
         return file.read(limit << 20)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    A lone surrogate in a string, which JSON permits as in ``"\\ud800"`` and no table holds, becomes a question mark.
+    Raises `ValueError` or `RecursionError` if the text is not valid.
+    """
+    return without_surrogates(json.loads(text))
+
+
+def without_surrogates(value: Any) -> Any:
+    """Return a value of JSON with a question mark in place of each lone surrogate."""
+    text = json.dumps(value, ensure_ascii=False)
+    return value if text.isascii() else json.loads(text.encode("utf-8", "replace"))
 
 
 def limit_of(variable: str, default: int) -> int:

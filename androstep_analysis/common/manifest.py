@@ -205,7 +205,7 @@ def read(directory: Path) -> Manifest:
             f"{directory}: a directory without {FILE_NAME} is not a capture; make one with `androstep ingest`"
         )
     try:
-        raw = json.loads(files.read_text(path))
+        raw = files.parse_json(files.read_text(path))
     except InputError:
         raise
     except (ValueError, RecursionError) as error:

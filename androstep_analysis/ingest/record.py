@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from androstep_analysis.common import files
 from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.ingest import strings
 from androstep_analysis.ingest.source import Source, load
@@ -187,7 +188,7 @@ def join(parts: Sequence[Path], out: Path) -> None:
         for frame in frames if not chunks else frames[1:]:
             payload = data[frame.start : frame.end]
             if frame.type == TRAILER:
-                trailer = json.loads(payload)
+                trailer = files.parse_json(payload)
                 closed_ns.append(trailer["closed_ns"])
                 records.update(trailer["records"])
                 for loss in trailer["losses"]:
@@ -219,7 +220,7 @@ def _header(source: Source, data: bytes) -> dict[str, Any]:
         hint = "it is not a record stream, or was truncated within its first block"
         raise InputError(f"{source.name}: no header of a record stream (magic A7 52 45 43) was found; {hint}")
     try:
-        header = json.loads(data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
+        header = files.parse_json(data[frame.start : frame.end].decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise _bad_header(source, f"valid JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != "androstep record" or header.get("version") != VERSION:
@@ -313,7 +314,7 @@ def _totals(data: bytes, frames: list[_Frame]) -> _Totals | None:
     for frame in reversed(frames):
         if frame.type == TRAILER:
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                return _as_totals(json.loads(data[frame.start : frame.end]))
+                return _as_totals(files.parse_json(data[frame.start : frame.end]))
     return None
 
 

@@ -88,7 +88,7 @@ def _read_description(directory: Path) -> Manifest:
     if not path.is_file():
         raise InputError(f"{directory}: no {FILE_NAME} in this directory; pass a directory that iotrace wrote")
     try:
-        raw = json.loads(files.read_text(path))
+        raw = files.parse_json(files.read_text(path))
     except InputError:
         raise
     except (ValueError, RecursionError) as error:

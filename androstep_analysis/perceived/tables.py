@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from androstep_analysis.common import schema
+from androstep_analysis.common import files, schema
 from androstep_analysis.common.errors import InputError, Loss, LossWarning, printable
 from androstep_analysis.common.results import Kind, Results
 from androstep_analysis.ingest.source import load
@@ -56,7 +56,7 @@ def read_steps(path: Path) -> Results:
     """Return the steps in one file. Raises `InputError` if it is not from `write`."""
     source = load(path)
     try:
-        document = json.loads(source.data)
+        document = files.parse_json(source.data)
         if document[_MARK] != _VERSION:
             raise InputError(
                 f"{source.name}: steps of version {document[_MARK]!r}, expected {_VERSION}; update androstep"

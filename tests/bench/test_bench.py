@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import lzma
 import random
 import re
 import shutil
 import statistics
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -20,9 +22,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import benched, corpus
+from support.tree import ROOT
 
 import androstep_analysis as androstep
 from androstep_analysis import bench, runs, schema
@@ -144,6 +147,32 @@ def test_of_a_directory_a_damaged_file_costs_itself(tmp_path: Path) -> None:
         bench.read(broken)
     with pytest.raises(InputError, match=r"broken\.json: not in the format of its tool"):
         bench.read(sorted(together.iterdir())[1], broken)
+
+
+HOSTILE = ("x\ud800<script>\x1b[31m", 2**70, -1, 0.5, float("nan"), float("inf"), None, [], {}, True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_value_in_output_of_fio_is_read_or_a_sentence(data: st.DataObject) -> None:
+    document = json.loads(lzma.decompress((ROOT / "datasets/bench/ext4_peers/writes-0.json.xz").read_bytes()))
+    document["jobs"] = document["jobs"][:1]
+    part: Any = document
+    while True:
+        key = data.draw(st.sampled_from(list(part) if isinstance(part, dict) else range(len(part))))
+        if not (isinstance(part[key], dict | list) and part[key] and data.draw(st.integers(0, 9))):
+            break
+        part = part[key]
+    part[key] = data.draw(st.sampled_from(HOSTILE))
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "fio.json")
+        path.write_text(json.dumps(document))
+        try:
+            results = bench.read(path)
+        except InputError as error:
+            assert "fio.json" in str(error)
+        else:
+            results.tables["bench"].lazy().collect().write_ipc(None)
 
 
 def test_terse_lines_of_fio_are_refused_with_what_to_do(tmp_path: Path) -> None:

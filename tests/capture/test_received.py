@@ -283,6 +283,15 @@ def test_a_manifest_without_sources_is_a_sentence(sources: object, received: Pat
         capture.open(forged(received, lambda content: content.update(sources=sources)))
 
 
+@pytest.mark.parametrize("fact", ["device", "kernel", "fs_type", "workload"])
+def test_a_lone_surrogate_becomes_a_question_mark(fact: str, received: Path) -> None:
+    """JSON may hold one, and no table and no file of UTF-8 can."""
+    forged(received, lambda content: content["facts"].update({fact: "x\ud800y"}))
+    opened = capture.open(received)
+    assert opened.facts[fact] == "x?y"
+    assert main(["report", str(received), "-o", str(received.parent / "report.html")]) == 0
+
+
 @pytest.mark.parametrize("page_bytes", [0, -4096, 1000, 1 << 70])
 def test_a_page_of_a_size_that_none_has_is_a_sentence(page_bytes: int, received: Path) -> None:
     with pytest.raises(InputError, match="no size of a page"):

@@ -6,11 +6,11 @@ trace clock.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import polars as pl
 
+from androstep_analysis.common import files
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import record
 from androstep_analysis.ingest.ftrace import binary, tracedat_file
@@ -51,7 +51,7 @@ def read(source: Source, spool: Spool) -> Staging:
 
 def _described(file: Source) -> Any:
     try:
-        return json.loads(file.data)
+        return files.parse_json(file.data)
     except (ValueError, RecursionError):
         return None
 
