@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -98,18 +99,22 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text; see `without_surrogates`.
 
-    A lone surrogate in a string, which JSON permits as in ``"\\ud800"`` and no table holds, becomes a question mark.
     Raises `ValueError` or `RecursionError` if the text is not valid.
     """
     return without_surrogates(json.loads(text))
 
 
 def without_surrogates(value: Any) -> Any:
-    """Return a value of JSON with a question mark in place of each lone surrogate."""
+    r"""Return a value of JSON, in which each lone surrogate becomes its escape, such as ``\udcff``.
+
+    JSON permits lone surrogates, and the probes write bytes that are not UTF-8 as such, but no table can hold them.
+    """
     text = json.dumps(value, ensure_ascii=False)
-    return value if text.isascii() else json.loads(text.encode("utf-8", "replace"))
+    if text.isascii():
+        return value
+    return json.loads(re.sub("[\ud800-\udfff]", lambda found: rf"\\u{ord(found[0]):04x}", text))
 
 
 def limit_of(variable: str, default: int) -> int:

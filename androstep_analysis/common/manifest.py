@@ -205,7 +205,8 @@ def read(directory: Path) -> Manifest:
             f"{directory}: a directory without {FILE_NAME} is not a capture; make one with `androstep ingest`"
         )
     try:
-        raw = files.parse_json(files.read_text(path))
+        raw = json.loads(files.read_text(path))
+        facts = files.without_surrogates(raw)
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
@@ -213,7 +214,7 @@ def read(directory: Path) -> Manifest:
     try:
         if raw["androstep"] != VERSION:
             raise InputError(f"{path}: manifest version {raw['androstep']!r}, expected {VERSION}; update androstep")
-        return parsed(raw, tuple(_source(source) for source in raw["sources"]))
+        return parsed(facts, tuple(_source(source) for source in raw["sources"]))
     except InputError:
         raise
     except MALFORMED as error:

@@ -33,6 +33,10 @@ FRAME_BYTES = 1 << 16
 
 HEADER, TRAILER, FIRST_RECORDS = 0, 1, 2
 
+_TEXTS = ("probe", "probe_version", "boot_id", "kernel", "machine", "clock")
+_NUMBERS = ("page_bytes", "clock_hz", "opened_ns", "realtime_offset_ns", "monotonic_offset_ns")
+"""Members of the header."""
+
 _HEAD = struct.Struct("<4sBBHIIII")
 _CHECKED_BYTES = _HEAD.size - 4
 _DTYPES: dict[str, tuple[Any, type[pl.DataType]]] = {
@@ -225,6 +229,11 @@ def _header(source: Source, data: bytes) -> dict[str, Any]:
         raise _bad_header(source, f"valid JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != "androstep record" or header.get("version") != VERSION:
         raise _bad_header(source, f"format “androstep record” of version {VERSION}")
+    for names, kind, expected in ((_TEXTS, str, "a text"), (_NUMBERS, int, "a number of 64 bits")):
+        for name in names:
+            value = header.get(name)
+            if value is not None and (type(value) is not kind or (kind is int and value.bit_length() > 63)):
+                raise _bad_header(source, f"{expected} for {name}")
     return header
 
 

@@ -284,11 +284,11 @@ def test_a_manifest_without_sources_is_a_sentence(sources: object, received: Pat
 
 
 @pytest.mark.parametrize("fact", ["device", "kernel", "fs_type", "workload"])
-def test_a_lone_surrogate_becomes_a_question_mark(fact: str, received: Path) -> None:
+def test_a_lone_surrogate_becomes_its_escape(fact: str, received: Path) -> None:
     """JSON may hold one, and no table and no file of UTF-8 can."""
     forged(received, lambda content: content["facts"].update({fact: "x\ud800y"}))
     opened = capture.open(received)
-    assert opened.facts[fact] == "x?y"
+    assert opened.facts[fact] == r"x\ud800y"
     assert main(["report", str(received), "-o", str(received.parent / "report.html")]) == 0
 
 
