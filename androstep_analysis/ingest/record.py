@@ -229,11 +229,13 @@ def _header(source: Source, data: bytes) -> dict[str, Any]:
         raise _bad_header(source, f"valid JSON ({error})") from error
     if not isinstance(header, dict) or header.get("format") != "androstep record" or header.get("version") != VERSION:
         raise _bad_header(source, f"format “androstep record” of version {VERSION}")
-    for names, kind, expected in ((_TEXTS, str, "a text"), (_NUMBERS, int, "a number of 64 bits")):
-        for name in names:
-            value = header.get(name)
-            if value is not None and (type(value) is not kind or (kind is int and value.bit_length() > 63)):
-                raise _bad_header(source, f"{expected} for {name}")
+    for name in _TEXTS:
+        if not isinstance(header.get(name), str | None):
+            raise _bad_header(source, f"a text for {name}")
+    for name in _NUMBERS:
+        value = header.get(name)
+        if value is not None and (type(value) is not int or value.bit_length() > 63):
+            raise _bad_header(source, f"a number of 64 bits for {name}")
     return header
 
 
