@@ -28,9 +28,12 @@ class Swap:
         files = [row for row in rows if row[1] is not None]
         table = pl.DataFrame(files, schema={"dev": pl.UInt32, "ino": pl.Int64}, orient="row")
         self._files = table.to_struct("file")
+        self._is_any = bool(rows)
 
     def mark_requests(self, requests: pl.DataFrame, pieces: pl.DataFrame) -> pl.DataFrame:
         """Return the requests with `swap` set where all of their `pieces` are in swap spaces."""
+        if not self._is_any:
+            return requests
         all_swap = pieces.group_by("request_id").agg(is_swap=self._is_swap().all())
         of_swap = all_swap.filter("is_swap")["request_id"]
         is_swap = pl.col("request_id").is_in(of_swap.implode())
@@ -38,6 +41,8 @@ class Swap:
 
     def without_writers(self, pieces: pl.DataFrame) -> pl.DataFrame:
         """Return the pieces; the owner of memory that is swapped out is unknown."""
+        if not self._is_any:
+            return pieces
         is_written = (self._is_swap() & (pl.col("op") == "write")).fill_null(False)
         unknown = pl.lit("unknown").cast(schema.enum("io", "owner_via"))
         return pieces.with_columns(

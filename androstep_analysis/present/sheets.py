@@ -124,10 +124,8 @@ def causes(largest: pl.DataFrame, mix: pl.DataFrame) -> list[Sheet]:
     kind = pl.col("block_type").cast(pl.String)
     unplaced = pl.when(kind == "free").then(pl.lit("(free blocks)")).otherwise(pl.format("({})", kind))
     # If the flags of a write are unknown, the cause is unknown too; name the operation instead.
-    reasons = largest.select(pl.coalesce(pl.col("cause", "op").cast(pl.String)).str.replace_all("_", " "), "inferred")
-    why = [quantities.marked(reason, inferred) for reason, inferred in reasons.iter_rows()]
     rows = largest.with_columns(
-        pl.Series("why", why, pl.String),
+        why=pl.coalesce(pl.col("cause", "op").cast(pl.String)).str.replace_all("_", " "),
         file=pl.coalesce(
             "path",
             pl.format("inode {}", "ino"),
@@ -135,6 +133,8 @@ def causes(largest: pl.DataFrame, mix: pl.DataFrame) -> list[Sheet]:
             pl.when((pl.col("cause") == "swap").fill_null(False)).then(pl.lit("(swap)")),
         ),
     )
+    marked = [_marked(*row) for row in rows.select("owner", "file", "why", "inferred").iter_rows()]
+    rows = rows.with_columns(pl.DataFrame(marked, schema=["owner", "why"], schema_overrides=_TEXTS, orient="row"))
     columns = {
         "bytes": Column("Bytes", quantities.size),
         "share": Column("Share", quantities.per_cent),
@@ -151,6 +151,16 @@ def causes(largest: pl.DataFrame, mix: pl.DataFrame) -> list[Sheet]:
     titles = {op: f"{verb}: {quantities.size(totals.get(op, 0))}" for op, verb in _MOVED.items()}
     of_ops = [Sheet(titles[op], of_op, columns) for op in _MOVED if (of_op := rows.filter(op=op)).height]
     return [*of_ops[:-1], *(replace(last, note=note) for last in of_ops[-1:])]
+
+
+_TEXTS: Final = {"owner": pl.String, "why": pl.String}
+
+
+def _marked(owner: str | None, file: str | None, why: str, inferred: float) -> tuple[str | None, str]:
+    """Return owner and cause with the inferred share: at the owner if it is the only name, else at the cause."""
+    if owner is not None and file is None:
+        return quantities.marked(owner, inferred), why
+    return owner, quantities.marked(why, inferred)
 
 
 _MOVED: Final = {"write": "Written", "read": "Read"}

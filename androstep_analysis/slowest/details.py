@@ -19,7 +19,10 @@ _SUBMITTER: Final = ("submit_tid", "submit_pid", "submit_comm")
 def pieces(capture: Capture, request_ids: pl.Series) -> pl.DataFrame:
     """Return the pieces of these requests with their process (`processes`), those of a request by size and location."""
     wanted = request_ids.implode()
-    of_requests = capture.requests.filter(pl.col("request_id").is_in(wanted)).select("request_id", *_SUBMITTER)
+    # Whoever frees memory submits the writes of swap: their owner, whose memory it is, is unknown.
+    is_swapped_out = (pl.col("swap") & (pl.col("op") == "write")).fill_null(False)
+    submitter = [pl.when(~is_swapped_out).then(name).alias(name) for name in _SUBMITTER]
+    of_requests = capture.requests.filter(pl.col("request_id").is_in(wanted)).select("request_id", *submitter)
     rows = capture.io.filter(pl.col("request_id").is_in(wanted)).select(*_PIECE, *_OWNER)
     named = rows.join(of_requests, on="request_id", how="left").with_columns(processes())
     return named.sort("request_id", "bytes", "piece", descending=[False, True, False]).collect()

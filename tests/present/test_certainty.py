@@ -24,7 +24,7 @@ from androstep_analysis.compare.measures import dimensions, known, measured
 from androstep_analysis.datasets import export
 from androstep_analysis.explore import Explorer
 from androstep_analysis.measures.recording import Recording
-from androstep_analysis.present import headline, terminal
+from androstep_analysis.present import headline, sheets, terminal
 from androstep_analysis.present.advice import words
 from androstep_analysis.present.live import KEYS, Moment, ranking
 from androstep_analysis.present.live.words import cells
@@ -98,6 +98,16 @@ def test_the_summary(certainty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     named = [table for table in tables if re.match(r"(Processes|Apps|Files|Block types|File types)\b", table)]
     assert len(named) == 5
     check(certainty, [line for table in named for line in table.splitlines()[1:] if "unknown" not in line][1:])
+
+
+def test_the_only_name_of_a_row_has_the_mark() -> None:
+    capture = as_all("inferred")
+    largest = measures.largest(capture.tables, 5).filter(pl.col("owner").is_not_null())
+    nothing = [pl.lit(None, largest.schema[name]).alias(name) for name in ("path", "ino", "block_type")]
+    for rows, marked in ((largest.with_columns(nothing), "owner"), (largest, "why")):
+        for sheet in sheets.causes(rows, measures.mix(capture.requests)):
+            for name in ("owner", "why"):
+                assert {one.endswith("(inferred)") for one in sheet.rows[name]} == {name == marked}
 
 
 def test_types_in_tables_have_their_certainty() -> None:
