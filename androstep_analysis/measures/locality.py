@@ -33,8 +33,8 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     -------
     polars.DataFrame
         Dimensions `by` and class (String: consecutive, forward, random). Metrics count [requests], bytes [B],
-        count_ratio and bytes_ratio [1] (of all requests of the `by` group; null if none has a predecessor).
-        Consecutive and random add up to one. Forward includes consecutive.
+        count_ratio and bytes_ratio [1] (of all requests of the `by` group; null if no request of the operation has a
+        predecessor). Consecutive and random add up to one. Forward includes consecutive.
 
     References
     ----------
@@ -56,15 +56,14 @@ def locality(requests: Table, *, stream: Sequence[str] = ("dev", "op"), by: Sequ
     # Consecutive and random add up to the total of each group.
     group = [pl.col("metric"), *by]
     whole = pl.col("value").filter(pl.col("class") != "forward").sum().over(group)
-    # A request without a predecessor says nothing about order.
-    followed = sums.filter(pl.col("class") == CLASSES[0]).select(*by, has_order=pl.col("preceded") > 0)
-    ordering = table.join(followed, on=by, how="left", nulls_equal=True) if by else table.join(followed, how="cross")
-    ratios = ordering.select(
-        pl.exclude("has_order", "value", "metric", "unit"),
-        value=pl.when("has_order", whole > 0).then(pl.col("value") / whole),
+    # Without any predecessor, the requests of an operation say nothing about order.
+    preceded = sums.filter(pl.col("preceded") > 0)
+    has_order = pl.col("op").is_in(preceded["op"].implode()) if "op" in by else pl.lit(preceded.height > 0)
+    ratios = table.with_columns(
+        value=pl.when(has_order, whole > 0).then(pl.col("value") / whole),
         metric=pl.col("metric") + "_ratio",
         unit=pl.lit("1"),
-    ).select(table.columns)
+    )
     return with_inferred(ordered(pl.concat([table, ratios]), dimensions), rows)
 
 

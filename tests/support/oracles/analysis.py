@@ -198,7 +198,8 @@ def locality(rows: list[Row], stream: Sequence[str], by: Sequence[str]) -> Facts
     ratios = {}
     for (metric, *key, name), (value, n, coverage) in facts.items():
         whole = facts[metric, *key, "consecutive"][0] + facts[metric, *key, "random"][0]
-        found = [found for row, found in classified if [row[b] for b in by] == key]
+        op = key[list(by).index("op")] if "op" in by else None
+        found = [found for row, found in classified if op is None or row["op"] == op]
         has_order = any("first" not in one for one in found)
         ratios[f"{metric}_ratio", *key, name] = value / whole if has_order else None, n, coverage
     return facts | ratios
