@@ -120,10 +120,14 @@ def evidence(
     table = images.mark_unproven(images.table(extents), snapshots)
     if not complete and not others:  # These prove by themselves that the images belong to the trace.
         table = pl.concat([table, images.table(unnumbered.held(located.get("image_before"), snapshots, used))])
-    is_renamed = pl.lit(False)
+    renamed = files.clear()
     if unchanged is not None:
-        is_renamed = (pl.col("source") == "image_before") & ~pl.col("ino").is_in(unchanged.implode())
-    return Evidence(table.sort("dev", "sector", "valid_from_ns"), files, files.filter(is_renamed).select(FILE))
+        is_older = (pl.col("source") == "image_before") & ~pl.col("ino").is_in(unchanged.implode())
+        renamed = files.filter(is_older)
+        if snapshots.listed_before is not None:
+            listed = _numbered(snapshots.listed_before, "listing_before", numbers)
+            renamed = renamed.join(listed, on=[*FILE, "path"], how="anti")
+    return Evidence(table.sort("dev", "sector", "valid_from_ns"), files, renamed.select(FILE))
 
 
 class _Numbers(NamedTuple):
@@ -241,8 +245,8 @@ def _files(
 
     The name is that of the first of these sources that has a path:
 
-    1. listings and images after; a listing is closer to the recording
-    2. listings and images before, but with the trace's path if that differs, because it is later
+    1. images and listings after, but with the path in the listing if they differ, because it is closer to the recording
+    2. images and listings before likewise, but with the trace's path if that differs, because it is later
     3. the trace's events and fanotify
     4. the journal
 
@@ -250,14 +254,8 @@ def _files(
     A path with ciphertext is the last resort: while a file is used, its key is available, and the trace has its names.
     """
     columns = list(schema.table("files").polars)
-    after, before = (
-        [
-            _numbered(snapshots.by_role[role], role, numbers)
-            for role in (f"listing_{when}", f"image_{when}")
-            if role in snapshots.by_role
-        ]
-        for when in ("after", "before")
-    )
+    numbered = {role: _numbered(one, role, numbers) for role, one in snapshots.by_role.items()}
+    after, before = (_of_one_time(numbered, when) for when in ("after", "before"))
     traced = _traced_files(snapshots, [*after, *before], lifetimes, staging, mounts)
     in_snapshots = pl.concat([schema.empty("files"), *after, *(_with_later_paths(files, traced) for files in before)])
     parts = [in_snapshots, traced]
@@ -275,6 +273,19 @@ def _files(
 def _numbered(one: Snapshot, role: str, numbers: _Numbers) -> pl.DataFrame:
     """Return table `files` of an image or a listing with the incarnations of the trace."""
     return incarnations.assigned(one.files, numbers.of_role(role)).select(list(schema.table("files").polars))
+
+
+def _of_one_time(numbered: Mapping[str, pl.DataFrame], when: str) -> list[pl.DataFrame]:
+    """Return tables `files` of image and listing, without files of the image that have another name in the listing.
+
+    Where the names are equal, the image comes first: it has the types of contents.
+    """
+    image, listing = (numbered.get(f"{kind}_{when}") for kind in ("image", "listing"))
+    if image is not None and listing is not None:
+        listed = listing.select(*FILE, listed="path")
+        both = image.join(listed, on=FILE, how="left", maintain_order="left")
+        image = both.filter((pl.col("path") == pl.col("listed")).fill_null(True)).select(image.columns)
+    return [files for files in (image, listing) if files is not None]
 
 
 def _traced_files(
