@@ -47,6 +47,8 @@ def random_capture(seed: int) -> Capture:
             row[draw.choice(["issue_ns", "complete_ns"])] = None
         elif draw.random() < 0.05:
             row["matched"] = "interchangeable"
+        if op in ("read", "write"):
+            row["swap"] = number % 5 == 0
         if op != "flush":
             row |= {"submit_tid": tid, "submit_pid": tid, "submit_comm": THREADS[tid]}
         requests.append(row)

@@ -28,9 +28,12 @@ class Oracle:
             "issue_ns",
             "complete_ns",
         )
-        rows = capture.requests.select(*names, "submit_comm", "submit_pid", "matched").collect()
+        rows = capture.requests.select(*names, "submit_comm", "submit_pid", "matched", "swap").collect()
         rows = rows.with_columns(pl.col("op", "matched").cast(pl.String))
         self.requests = {row["request_id"]: row | self._times(row) for row in rows.to_dicts()}
+        for row in self.requests.values():
+            if row["swap"] and row["op"] == "write":  # its submitter moves the memory of others
+                row["submit_comm"] = row["submit_pid"] = None
         self.pieces: dict[int, list[Row]] = {number: [] for number in self.requests}
         for piece in capture.io.collect().with_columns(pl.col(pl.Enum).cast(pl.String)).to_dicts():
             self.pieces[piece["request_id"]].append(piece)
