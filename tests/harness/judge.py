@@ -167,6 +167,13 @@ class Recording:
         """Every read bio of the device between the marks, as `bios` has them."""
         return self._queued("R")
 
+    @cached_property
+    def issued(self) -> pl.DataFrame:
+        """Every request of the device that reads or writes, when it was issued: ts, sector, nr_sectors."""
+        moves = (pl.col("dev") == self.dev) & (pl.col("nr_sectors") > 0) & ~pl.col("rwbs").str.contains("D")
+        issued = self.staging.block.filter(pl.col("action") == "issue", moves)
+        return issued.select("sector", "nr_sectors", ts="ts_ns").collect()
+
     def _queued(self, moves: str) -> pl.DataFrame:
         """Return the bios of the device between the marks that read (R) or write (W), as `bios` has them."""
         is_bio = (pl.col("dev") == self.dev) & (pl.col("nr_sectors") > 0) & ~pl.col("rwbs").str.contains("D")

@@ -136,18 +136,25 @@ class Known:
         return found
 
     @cached_property
-    def queued(self) -> Counter[str]:
-        """Bytes that each process queued, by the bios of the trace, which have process id and time."""
+    def submitted(self) -> dict[str, int]:
+        """Bytes of the requests of each process: of those whose first bio it queued."""
         begun = [(op.pid, op.ts_ns) for op in self.recording.operations if op.op == oplog.PROCESS]
         rows = [(pid, ts, name) for (pid, ts), name in zip(begun, self.processes[1:], strict=True)]
         rows.append((self.numbered[0][1], 0, self.processes[0]))
         names = pl.DataFrame(rows, schema={"pid": pl.Int64, "ts": pl.Int64, "name": pl.String}, orient="row").sort("ts")
+        inside = pl.int_ranges("sector", pl.col("sector") + pl.col("nr_sectors")).alias("at")
         bios = pl.concat([self.recording.bios, self.recording.read_bios]).select(
-            "ts", pl.col("pid").cast(pl.Int64), "nr_sectors"
+            "ts", inside, pl.col("pid").cast(pl.Int64), queued="ts"
         )
-        found = bios.sort("ts").join_asof(names, on="ts", by="pid", check_sortedness=False).drop_nulls("name")
-        sums = found.group_by("name").agg(pl.col("nr_sectors").sum() * SECTOR)
-        return Counter(dict(sums.iter_rows()))
+        issued = self.recording.issued.with_row_index("request").select("request", "ts", inside).explode("at")
+        latest = issued.sort("ts").join_asof(
+            bios.explode("at").sort("ts"), on="ts", by="at", check_sortedness=False, strategy="backward"
+        )
+        requests = latest.group_by("request").agg(
+            pl.col("pid").sort_by("queued").drop_nulls().first(), ts=pl.col("queued").min(), bytes=pl.len() * SECTOR
+        )
+        found = requests.drop_nulls().sort("ts").join_asof(names, on="ts", by="pid", check_sortedness=False)
+        return dict(found.drop_nulls("name").group_by("name").agg(pl.col("bytes").sum()).iter_rows())
 
     @property
     def open_bytes(self) -> int:
@@ -443,9 +450,9 @@ def mix(known: Known, capture: Capture) -> Iterator[str]:
     """Judge the bytes queued by each process. A request of several bios belongs to the process of the first one."""
     said = of(capture, "mix", "submit_comm").filter(metric="bytes").group_by("submit_comm").agg(pl.col("value").sum())
     is_logged = pl.col("submit_comm").is_in(known.processes)
-    queued = {(name,): (float(size), float(size)) for name, size in known.queued.items()}
-    # Slack for the marks at both ends of the recording, and bios of other processes merged into their requests.
-    yield from wrong("mix", said.filter(is_logged), ["submit_comm"], queued, 16 * PAGE, is_whole=False)
+    submitted = {(name,): (float(size), float(size)) for name, size in known.submitted.items()}
+    # Slack for the two marks at the ends of the recording.
+    yield from wrong("mix", said.filter(is_logged), ["submit_comm"], submitted, 2 * PAGE, is_whole=False)
 
 
 def submitters(name: str, metric: str) -> Callable[[Known, Capture], Iterator[str]]:
@@ -454,7 +461,7 @@ def submitters(name: str, metric: str) -> Callable[[Known, Capture], Iterator[st
     def judged(known: Known, capture: Capture) -> Iterator[str]:
         table = of(capture, name, "submit_comm").filter(pl.col("metric") == metric, pl.col("value") > 0)
         for comm in table["submit_comm"].drop_nulls().unique():
-            if comm in known.processes[1:] and comm not in known.queued:
+            if comm in known.processes[1:] and comm not in known.submitted:
                 yield f"{name}: {comm} queued nothing"
 
     return judged
