@@ -7,8 +7,6 @@ import argparse
 from androstep_analysis import capture
 from androstep_analysis.commands.command import add_classes, add_format, add_json, complete
 from androstep_analysis.common.answers import to_json
-from androstep_analysis.datasets import export
-from androstep_analysis.datasets.export import most_viewer as most
 from androstep_analysis.present import terminal
 from androstep_analysis.present.summary import summary
 
@@ -39,6 +37,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(to_json(summary(opened, compat=arguments.compat)))
     elif arguments.compat == "most":
+        from androstep_analysis.datasets import export  # package datasets imports what fetches over a network
+        from androstep_analysis.datasets.export import most_viewer as most
+
         for name, content in most.viewer_tables(most.counts(export.most.lines(opened))).items():
             print(f"{name}\n{content}")
     else:

@@ -9,8 +9,6 @@ import polars as pl
 from androstep_analysis import bench, measures, perceived
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import losses
-from androstep_analysis.datasets.export import most_viewer as most
-from androstep_analysis.datasets.export.most import lines
 from androstep_analysis.present import headline, waits
 from androstep_analysis.replay.metrics import metrics
 
@@ -29,16 +27,17 @@ def summary(capture: Capture, *, compat: str | None = None) -> dict[str, Any]:
     interrupted, and measures: the rows of `replay.metrics`), waits (None, or watched, apps, inputs, stable, unstable,
     no_change, and the rows of responses, classes and in_flight, see `waits.Waits`).
 
-    With ``compat="most"``, block_types and file_types are counted like the MOST Viewer does (`most.counts`).
+    With ``compat="most"``, block_types and file_types are counted like the MOST Viewer does (`most_viewer.counts`).
     """
-    types = (
-        most.counts(lines(capture))
-        if compat == "most"
-        else {
+    if compat == "most":
+        from androstep_analysis.datasets.export import most, most_viewer  # imports what fetches over a network
+
+        types = most_viewer.counts(most.lines(capture))
+    else:
+        types = {
             "block_types": _nested(measures.block_types(capture.io), "block_type"),
             "file_types": _nested(measures.file_types(capture.io), "file_type"),
         }
-    )
     return {
         "format": capture.format,
         "first_ns": capture.first_ns,
