@@ -34,7 +34,7 @@ class Column:
     meaning: str
     values: tuple[str, ...] = ()
 
-    @property
+    @functools.cached_property
     def polars(self) -> pl.DataType:
         """The polars type; an enum's categories are its `values`, in order."""
         if self.dtype == "enum":
