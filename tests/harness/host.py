@@ -69,6 +69,7 @@ def record(directory: Path, made: Made, iotrace: Path, *, seed: int = 1, size: i
     program = build.workload()
     part = [mountpoint, log, str(seed), str(size)]
     with (
+        machine.alone(machine.WORKLOAD),
         machine.shared(machine.MOUNTS),
         journal(directory, made) as further,
         disk(directory, [*made.mkfs, *further]) as device,

@@ -17,9 +17,6 @@ from androstep_analysis.datasets import export
 
 pytestmark = pytest.mark.prove
 
-ON_HOST = [pytest.mark.root, pytest.mark.alone]
-"""System calls are recorded of the whole machine: another workload of the harness would have the same processes."""
-
 REUSED = 10
 """The most used inode number, and process id, must have had so many files and processes."""
 
@@ -33,7 +30,7 @@ def test_every_measure_and_export_has_a_judge_or_a_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
-        pytest.param(name, seed, marks=ON_HOST if recordings.ALL[name].on_host else pytest.mark.qemu)
+        pytest.param(name, seed, marks=pytest.mark.root if recordings.ALL[name].on_host else pytest.mark.qemu)
         for name, seed in (("ext4", 1), ("ext4", 2), ("ext4-android", 3), ("f2fs", 1), ("vfat", 1), ("exfat", 1))
     ],
 )

@@ -17,6 +17,9 @@ A new mount namespace copies all mounts, and umount does not affect the copies. 
 loop device becomes free, only once the copy is gone too.
 """
 
+WORKLOAD = "/sys/block"
+"""The harness's workload on this machine: system calls are recorded of the whole machine, and name its processes."""
+
 
 @contextlib.contextmanager
 def shared(place: str) -> Iterator[None]:
