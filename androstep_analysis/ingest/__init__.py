@@ -243,6 +243,8 @@ def _read(path: Path, spool: Spool, stated: Format | None) -> tuple[Staging, tup
     losses = (*(_losses(archive) if archive is not None else ()), *source.losses, *part.losses)
     losses = tuple(replace(loss, tables=format.tables) if loss.tables is None else loss for loss in losses)
     if not part.events:
+        if (described := others.kind(source.head)) is not None:
+            raise InputError(f"{source.name}: {described}")
         why = f" ({losses[0].message})" if losses else ""
         remedy = "check the columns and the form of their numbers" if format.title == _CSV.title else "record it again"
         raise InputError(f"{source.name}: recognised as {format.title}, but it contains no event{why}; {remedy}")

@@ -50,8 +50,12 @@ _LINES: tuple[tuple[str, str], ...] = (
         "output of perf trace without system calls; record with perf record and open the output of perf script",
     ),
     (
-        r".{1,40}-\d+ +(?:\([ \d-]*\) +)?\[\d{3,}\] +(?:\S{4,6} +)?\d+: \w+:",
+        r".{1,40}-\d+ +(?:\([ \d-]*\) +)?\[\d{3,}\] +(?:\S{4,7} +)?\d+: \w+:",
         "ftrace text with a clock that does not count seconds; record again after echo mono > trace_clock",
+    ),
+    (
+        r"# tracer: function_graph|.{0,80}\| +/\* block_\w+: ",
+        "output of the tracer function_graph; record again after echo nop > current_tracer",
     ),
     (
         r"(?:.*\s)?[QGIDC]\s+(?:\d+\+\d+$|[RWDFN][A-Z]*\s+\d+ \+ \d+)",

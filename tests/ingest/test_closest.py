@@ -61,6 +61,9 @@ TOOLS = {
     "PID    COMM               FD ERR PATH": "output of opensnoop",
     '     0.000 :0/0 block:block_rq_issue(dev: 8388608, sector: 8, rwbs: "WS", comm: "a")': "output of perf trace",
     "      dd-7     [000] d..1.     12345: block_rq_issue: 8,16 WS 4096 () 8 + 8 [dd]": "ftrace text with a clock",
+    " 0)   fio-31     |               |  /* block_rq_issue: 8,0 WS 4096 () 8 + 8 [fio] */": (
+        "output of the tracer function_graph"
+    ),
     "8,0 Q WS 2048 + 8 0.000000001": "events of blktrace in another format",
     "108.544112927 I 15926+8": "events of blktrace in another format",
     "1, 123456, 0, 4096, 0, 0": "a log of latencies or rates of fio",
@@ -77,6 +80,20 @@ def test_output_of_other_tools(line: str, tmp_path: Path) -> None:
             ingest.read(tmp_path / "file")
         assert f"file: {TOOLS[line]}" in str(failed.value)
         assert re.search("record|open", str(failed.value)), "what to do instead"
+
+
+@pytest.mark.parametrize(
+    ("tracer", "line", "found"),
+    [
+        ("function_graph", " 0)    fio-31    |   0.512 us    |  blk_attempt_plug_merge();", "output of the tracer"),
+        ("nop", "      dd-7     [000] d..1.     12345: block_rq_issue: 8,16 WS 4096 () 8 + 8 [dd]", "ftrace text with"),
+    ],
+)
+def test_traces_whose_lines_are_not_read_are_named(tracer: str, line: str, found: str, tmp_path: Path) -> None:
+    """The header alone is one of ftrace text."""
+    (tmp_path / "file").write_text(f"# tracer: {tracer}\n#\n{line}\n")
+    with pytest.raises(InputError, match=f"file: {found}.*; record again after echo "):
+        ingest.read(tmp_path / "file")
 
 
 EVENT = {

@@ -502,6 +502,27 @@ def test_differences_of_trace_cmd_are_skipped(tmp_path: Path) -> None:
     assert (read.events, read.losses) == ({"block_rq_issue": 2}, ())
 
 
+@pytest.mark.parametrize("header", ["", "# tracer: nop\n#\n"])
+@pytest.mark.parametrize("flags", ["", "d..1 ", "d..1. ", "dNh.1. ", "dn.h2.. "])
+def test_flags_of_all_kernels(tmp_path: Path, flags: str, header: str) -> None:
+    """PREEMPT_RT had seven (irqs-off to migrate-disable, two of them lazy), other kernels have four or five."""
+    text = f"{header}          app-1234  [000] {flags}  597.088152: {EVENT}\n"
+    (tmp_path / "trace.txt").write_text(text)
+    assert ingest.read(tmp_path / "trace.txt").events == {"block_rq_issue": 1}
+
+
+@pytest.mark.parametrize("period", ["", "1 ", "        4096 "])
+@pytest.mark.parametrize("cpu", ["", "[001] "])
+@pytest.mark.parametrize(("ids", "pid"), [("77", None), ("   77", None), ("1264623/77", 1264623)])
+def test_perf_script_without_names(tmp_path: Path, ids: str, pid: int | None, cpu: str, period: str) -> None:
+    """Fields ``tid,time,event,trace`` of perf script. A line of the kernel's log has no system of an event."""
+    text = f"{ids} {cpu} 12.000001: {period}block:{EVENT}\n{ids} 12.000002: usb: {EVENT}\n".encode()
+    read = readers.read_bytes(tmp_path, text)
+    assert (read.events, readers.losses(read)) == ({"block_rq_issue": 1}, {"unreadable": 1})
+    expected = [(12_000_001_000, 77, pid, "app", 1 if cpu else None)]
+    assert read.block.select("ts_ns", "tid", "pid", "comm", "cpu").rows() == expected
+
+
 @pytest.mark.parametrize("cpu", ["", "[001] "])
 def test_perf_script_without_threads(tmp_path: Path, cpu: str) -> None:
     """Fields ``time,event,trace`` of perf script. The kernel's log has a time, too, but no system of an event."""

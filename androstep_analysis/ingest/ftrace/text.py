@@ -14,8 +14,8 @@ A line of ``perf script`` (tools/perf/builtin-script.c) has the same fields afte
     comm tid [cpu] seconds.fraction: system:event: fields
 
 The prefix has ``pid/tid`` instead of tid if both were requested, and the period before the event. It has no CPU if perf
-did not record the whole machine (``perf record -- COMMAND``). With ``-F time,event,trace`` it has no thread. Call
-chains are skipped.
+did not record the whole machine (``perf record -- COMMAND``). With ``-F tid,time,event,trace`` it has no name, with
+``-F time,event,trace`` no thread. Call chains are skipped.
 
 The tracer ``blk`` prints no event name. After the thread id it prints a device and then the text of blkparse
 (kernel/trace/blktrace.c, ``print_one_line``).
@@ -83,16 +83,16 @@ _LONG_BYTES = 8
 
 _ERROR = [column.name for column in schema.table("fs_events").columns].index("error")
 _EVENT_IN_HEAD = re.compile(
-    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,6} +)?\d+\.\d{6}(?:\d{3})?: +"
+    rb"(?m)^.*?-\d+ +(?:\( *(?:\d+|-+)\) +)?\[\d{3,}\] +(?:[^ \n]{4,7} +)?\d+\.\d{6}(?:\d{3})?: +"
     rb"(?:\(\+\d+\) +)?[^ :(\n]"
 )
 _PERF_EVENT_IN_HEAD = re.compile(
-    rb"(?m)^(?:.* \d+(?:/\d+)? +| *)(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
+    rb"(?m)^(?:(?:.* )?\d+(?:/\d+)? +| *)(?:\[\d{3,}\] +)?\d+\.\d{6}(?:\d{3})?: +(?:\d+ +)?[\w-]+:[\w-]+: "
 )
 _LATENCY_HEADER = re.compile(rb"\A(?:#[^\n]*\n)+# \S+ latency trace v")
 _LATENCY_LINE = re.compile(
-    rb"(?m)^(?:\[ *\d+\.\d+\])? *(?:\S.{0,7}-\d+ +\d+[^\s\[\]]{4,6} +(?:\d+us.?|\d+\.\d{6}(?:\d{3})?)"
-    rb"|\S.{0,15} +\d+ +\d+ [^\s\[\]]{4,6} [\da-f]{8} [\da-f]{8} \[\d+\.\d+\] +\d+us.?): +[^ :(\n]"
+    rb"(?m)^(?:\[ *\d+\.\d+\])? *(?:\S.{0,7}-\d+ +\d+[^\s\[\]]{4,7} +(?:\d+us.?|\d+\.\d{6}(?:\d{3})?)"
+    rb"|\S.{0,15} +\d+ +\d+ [^\s\[\]]{4,7} [\da-f]{8} [\da-f]{8} \[\d+\.\d+\] +\d+us.?): +[^ :(\n]"
 )
 """An event in latency format (Linux, lat_print_generic in kernel/trace/trace_output.c), also with option verbose.
 

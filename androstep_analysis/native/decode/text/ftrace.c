@@ -151,14 +151,14 @@ static bool take_process(struct text *text, int32_t *pid)
     return text->at != start && take_byte(text, ')') && take_spaces(text);
 }
 
-// Reads optional flags of four to six letters, and the time.
+// Reads optional flags of four to seven letters, and the time. Seven are those of PREEMPT_RT before Linux 6.13.
 static bool take_flags_and_time(struct text *text, int64_t *ts_ns)
 {
     struct text at = *text;
 
-    while (at.at < at.end && *at.at != ' ' && at.at - text->at <= 6)
+    while (at.at < at.end && *at.at != ' ' && at.at - text->at <= 7)
         at.at++;
-    if (at.at - text->at >= 4 && at.at - text->at <= 6 && take_spaces(&at) && take_time(&at, 6, 9, ts_ns)) {
+    if (at.at - text->at >= 4 && at.at - text->at <= 7 && take_spaces(&at) && take_time(&at, 6, 9, ts_ns)) {
         *text = at;
         return true;
     }
@@ -294,10 +294,11 @@ static bool take_perf_context(struct text *text, struct head *head)
 }
 
 // Reads the part before the fields in a line of `perf script`. The name of the thread may contain spaces. With
-// `-F time,event,trace` there is no thread.
+// `-F tid,time,event,trace` there is no name, with `-F time,event,trace` there is no thread.
 static bool take_perf_head(struct text *line, struct head *head)
 {
     const uint8_t *space;
+    struct text unnamed;
 
     take_spaces(line);
     for (space = line->at; (space = memchr(space, ' ', (size_t)(line->end - space)));) {
@@ -311,8 +312,16 @@ static bool take_perf_head(struct text *line, struct head *head)
         *line = rest;
         return true;
     }
+    unnamed = *line;
     *head = (struct head){.tid = NO_INT32, .pid = NO_INT32};
-    return take_perf_event(line, head) && head->event.at[-1] == ':'; // with the system in front
+    if (!take_perf_context(&unnamed, head)) {
+        unnamed = *line;
+        *head = (struct head){.tid = NO_INT32, .pid = NO_INT32};
+        if (!take_perf_event(&unnamed, head))
+            return false;
+    }
+    *line = unnamed;
+    return head->event.at[-1] == ':'; // with the system in front
 }
 
 // A priority as a number (include/uapi/linux/ioprio.h).
