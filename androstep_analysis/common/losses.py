@@ -14,6 +14,9 @@ from androstep_analysis.common.errors import EVER, Loss, Span
 SEVERAL_CLOCKS: Final = "clocks"
 """The kind of loss of a recording whose times come from several clocks, so that the order of its events is unknown."""
 
+UNORDERED: Final = "unordered"
+"""The kind of loss of a list of requests whose order of issue is unknown, because its times are rounded."""
+
 _OF_TIME = frozenset({"clock", SEVERAL_CLOCKS, "gap"})
 """Kinds of loss that do not count events."""
 

@@ -196,7 +196,8 @@ def with_samples(recorded: Staging, samples: Sequence[Path], spool: Spool) -> St
     tables = {name: spool.table(name) for name in staging.TABLES if spool.rows(name)}
     jumps = clock.jumps(tables, recorded.first_ns, recorded.last_ns)
     losses = (*clock.jumped(jumps), *_oversized(spool.nr_oversized))
-    losses += repeats.repeated(tables["block_events"]) if "block_events" in tables else ()
+    if (block := tables.get("block_events")) is not None:
+        losses += repeats.repeated(block) + clock.unordered(block, recorded.issue_error_ns)
     for loss in losses:
         warnings.warn(loss.message, LossWarning, stacklevel=3)
     return replace(

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from androstep_analysis.common import quantities
 from androstep_analysis.common.errors import Loss
-from androstep_analysis.common.losses import SEVERAL_CLOCKS
+from androstep_analysis.common.losses import SEVERAL_CLOCKS, UNORDERED
 from androstep_analysis.ingest.lines import MAX_SETBACKS, Totals
 
 Jumps: TypeAlias = tuple[tuple[int, int], ...]
@@ -64,6 +65,23 @@ def mixed(setbacks: int) -> tuple[Loss, ...]:
         f"the clock goes back {_times(setbacks)}: times come from several clocks, and the order of events is unknown"
     )
     return (Loss(SEVERAL_CLOCKS, setbacks, message),) if setbacks else ()
+
+
+def unordered(block_events: pl.LazyFrame, error_ns: int) -> tuple[Loss, ...]:
+    """Return the `Loss` for issues on one device whose order is unknown: their times differ by `error_ns` at most."""
+    if not error_ns:
+        return ()
+    issues = block_events.filter(pl.col("action") == "issue", pl.col("nr_sectors") > 0)
+    issues = issues.select("dev", "ts_ns").sort("dev", "ts_ns")
+    is_close = pl.col("ts_ns").diff().over("dev") <= error_ns
+    count, rows = issues.select(is_close.sum(), pl.len()).collect().row(0)
+    if not count:
+        return ()
+    message = (
+        f"{count:,} of {rows:,} requests were issued within {quantities.duration(error_ns)} of the previous one of "
+        "their disk; the list rounds its times to that, so that the order, and what is sequential, is unknown"
+    )
+    return (Loss(UNORDERED, count, message, ()),)
 
 
 def _times(count: int) -> str:

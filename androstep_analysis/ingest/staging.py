@@ -88,6 +88,9 @@ class Staging:
     names_submitters
         Whether every block event comes from a list of requests that names the submitter of each request. In other
         formats, an issue or a completion names the thread that was running.
+    issue_error_ns
+        How far the time between two issues may be off, where the format states only the rounded completion and latency
+        of each request. 0: as exact as the times of other events.
     """
 
     format: str
@@ -109,6 +112,7 @@ class Staging:
     words: frozenset[str] = frozenset()
     window: tuple[int, int | None] | None = None
     names_submitters: bool = False
+    issue_error_ns: int = 0
 
     def table(self, name: str) -> pl.LazyFrame:
         """Return a table of `TABLES`, which may have no rows."""
@@ -219,6 +223,7 @@ def merge(parts: Sequence[Staging]) -> Staging:
         flags=frozenset.intersection(*(part.flags for part in parts)),
         words=frozenset[str]().union(*(part.words for part in parts)),
         names_submitters=all(part.names_submitters for part in parts),
+        issue_error_ns=max(part.issue_error_ns for part in parts),
     )
 
 

@@ -22,6 +22,7 @@ import androstep_analysis as androstep
 from androstep_analysis import measures
 from androstep_analysis.capture import Capture
 from androstep_analysis.ingest.staging import RWBS, has_flags
+from androstep_analysis.present import headline
 
 
 def opened(name: str) -> Capture:
@@ -331,6 +332,34 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     who = [(None, None)] * 2 if tool == "perf-tools" else [("my proc a", 1234567), ("x", 7)]
     assert rows(capture, "submit_comm", "submit_pid") == who
     assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
+
+
+ROW = "{done} dd             77      sda    R {sector:<10} 4096    {took}\n"
+
+
+@pytest.mark.parametrize(
+    ("time", "digits", "took", "apart_us", "is_ordered"),
+    [
+        *(("TIME(s)", 6, "0.10", apart, apart > 11) for apart in (0, 3, 11, 12)),
+        *(("TIME(s)", 6, "0.100", apart, apart > 2) for apart in (0, 2, 3)),
+        *(("TIMESTAMP", 3, "0.100", apart, apart > 1001) for apart in (1000, 2000)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
+def test_the_order_of_issues_that_a_list_rounds_is_unknown(
+    time: str, digits: int, took: str, apart_us: int, is_ordered: bool, tmp_path: Path
+) -> None:
+    """The last digits of completion and latency add up; a TIMESTAMP has only three."""
+    begin = "00:00:0" if time == "TIMESTAMP" else ""
+    lines = [
+        ROW.format(done=f"{begin}{1 + apart_us * row / 1e6:.{digits}f}", sector=8 * row, took=took) for row in range(2)
+    ]
+    capture = made(tmp_path, f"{time}     COMM           PID     DISK   T SECTOR     BYTES   LAT(ms)\n{''.join(lines)}")
+    kinds = {loss["kind"]: loss["count"] for loss in capture.about["losses"]}
+    assert kinds == {"numbered": 1} | ({} if is_ordered else {"unordered": 1})
+    text = "\n".join(map(str, headline.of(capture).sentences))
+    assert ("random 50" in text) == is_ordered
+    assert ("order of 1 request, and so what is random (the list rounds the time of issue)" in text) != is_ordered
 
 
 @pytest.mark.filterwarnings("ignore:.*names of disks")

@@ -124,7 +124,22 @@ def read(source: Source, spool: Spool) -> Staging:
         )
         losses += (Loss("diskless", rows.nr_diskless, message),)
     by_submitter = {"TIME(s)", "TIMESTAMP"} & set(names) != set()
-    return replace(staging, losses=losses, lost_events=rows.nr_lost, names_submitters=by_submitter)
+    return replace(
+        staging,
+        losses=losses,
+        lost_events=rows.nr_lost,
+        names_submitters=by_submitter,
+        issue_error_ns=_issue_error_ns(names, source.head) if by_submitter else 0,
+    )
+
+
+def _issue_error_ns(names: list[str], head: bytes) -> int:
+    """Return how far the difference of two completions minus latencies may be off: by the last digits of both."""
+    row = _line(names).search(head)
+    if row is None:
+        return 0
+    done, took = (len(cell) - 1 - cell.find(b".") for cell in (row[1], row[len(names)]))
+    return int(10 ** max(0, 9 - done) + 10 ** max(0, 6 - took))
 
 
 _JOINED = re.compile(rb"(?m)(?<= )(\d{11,20})(\.\d\d)(?= |\r?$)")

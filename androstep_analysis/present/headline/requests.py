@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.common import units
-from androstep_analysis.common.losses import Losses
+from androstep_analysis.common.losses import UNORDERED, Losses
 from androstep_analysis.measures.tables import is_interchangeable
 from androstep_analysis.present import sheets
 from androstep_analysis.present.headline import unknown
@@ -88,12 +88,17 @@ def largest(capture: Capture) -> pl.DataFrame:
 def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     """Return the headline of a capture with requests from its `results`."""
     sync = values(found["sync"], "count_ratio", "class")
+    unordered = next((loss for loss in capture.losses if loss.kind == UNORDERED), None)
     parts = [
         *sheets.causes(found["causes"], found["mix"]),
         _swapped(capture),
         _discards(found["mix"]),
         _kinds(found["block_types"], found["file_types"]),
-        _ratios(found["locality"], sync, found["metadata_fraction"] if has_types(found["block_types"]) else None),
+        _ratios(
+            found["locality"] if unordered is None else found["locality"].clear(),
+            sync,
+            found["metadata_fraction"] if has_types(found["block_types"]) else None,
+        ),
         _grid(found["mix"], found["latency"]),
     ]
     owners = found["processes"].drop_nulls("owner_comm")
@@ -107,6 +112,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
         unknown.interchangeable(interchangeable) if interchangeable else None,
+        unknown.order(unordered.count) if unordered is not None else None,
     ]
     return Headline(
         tuple(one for one in parts if one is not None),

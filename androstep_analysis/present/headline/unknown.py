@@ -83,6 +83,12 @@ def interchangeable(count: int) -> Gap:
     return Gap(f"times of {which}", "an equal one was in flight, and events do not state which ended first", "")
 
 
+def order(count: int) -> Gap:
+    """Return why it is unknown which requests are sequential."""
+    which = "1 request" if count == 1 else f"{count:,} requests"
+    return Gap(f"order of {which}, and so what is random", "the list rounds the time of issue", _RECORD)
+
+
 def sync() -> Gap:
     return Gap("sync", "no flags (rwbs)", _RECORD)
 
