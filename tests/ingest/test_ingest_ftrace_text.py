@@ -523,6 +523,16 @@ def test_perf_script_without_names(tmp_path: Path, ids: str, pid: int | None, cp
     assert read.block.select("ts_ns", "tid", "pid", "comm", "cpu").rows() == expected
 
 
+@pytest.mark.parametrize("quote", ["", "> "])
+@pytest.mark.parametrize("function", [" => submit_bio", "=> submit_bio (ffffffff8147e1aa)", "^C"])
+def test_stack_traces_are_skipped(tmp_path: Path, function: str, quote: str) -> None:
+    """The kernel indents the functions, ``trace-cmd report`` does not."""
+    head = "             app-1234  [000]  3597.0881"
+    lines = [f"{head}52: {EVENT}", f"{head}53: kernel_stack:         <stack trace >", function, function]
+    read = readers.read_bytes(tmp_path, "".join(f"{quote}{line}\n" for line in lines).encode())
+    assert (read.events, read.losses) == ({"block_rq_issue": 1, "kernel_stack": 1}, ())
+
+
 @pytest.mark.parametrize("cpu", ["", "[001] "])
 def test_perf_script_without_threads(tmp_path: Path, cpu: str) -> None:
     """Fields ``time,event,trace`` of perf script. The kernel's log has a time, too, but no system of an event."""

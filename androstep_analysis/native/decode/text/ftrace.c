@@ -924,6 +924,8 @@ static void read_note(struct notes *notes, struct text line)
         read_header(notes, at);
         return;
     }
+    if (take_word(&at, "=> ") || take_word(&at, "^C")) // a function of a stack trace, or a key of the terminal
+        return;
     at = line;
     if (take_word(&at, "CPU:") && take_number(&at, &number) && take_word(&at, " [")) {
         read_gap(notes, line);
@@ -935,7 +937,7 @@ static void read_note(struct notes *notes, struct text line)
     if (is_call_chain(line))
         return;
     at = line;
-    if (!take_word(&at, "version = ") && !take_word(&at, "cpus=") && !take_word(&at, " => ") && !is_blank(line))
+    if (!take_word(&at, "version = ") && !take_word(&at, "cpus=") && !is_blank(line))
         refuse(&notes->refused, line);
 }
 
