@@ -164,6 +164,8 @@ class Preset:
     """Rows that repeat an earlier one within this time are counted: these files mix two tracepoints of one request."""
     optional: frozenset[str] = frozenset()
     """The words that a header need not have."""
+    is_plain: bool = False
+    """Whether rows without a header are only numbers and letters, as those of other tables in other units may be."""
 
     def columns(self, header: str) -> Columns | None:
         """Return the columns of a file with this first line; None if it does not have the names of this preset."""
@@ -223,6 +225,7 @@ PRESETS = (
         {"device_id": "dev", "opcode": "op", "offset": "offset:B", "length": "size:B", "timestamp": "time:us"},
         r"\d+,[RW],\d+,\d+,\d{16}",
         is_realtime=True,
+        is_plain=True,
     ),
     # SNIA IOTTA 27917, README.txt: offset and size in sectors of 512 B, Read(0), Write(1).
     Preset(
@@ -231,6 +234,7 @@ PRESETS = (
         | {"volumeid": "dev"},
         r"\d{10},\d+,\d+,[01],\d+",
         is_realtime=True,
+        is_plain=True,
     ),
     # SNIA IOTTA 390 and 391, README: ts in ns, pid, process, lba and size in 512 B, kind, major, minor, MD5.
     Preset(
@@ -260,6 +264,7 @@ PRESETS = (
         "SPC (UMass)",
         {"asu": "dev", "lba": "offset:sectors", "size": "size:B", "opcode": "op", "timestamp": "time:s", "...": "..."},
         r"\d+,\d+,\d+,[rRwW],\d+\.\d{1,8}(?:,[^\n]*)?",  # nine digits: blkparse -f may have printed them
+        is_plain=True,
     ),
 )
 """Known traces, with the source of the definition of their columns."""
@@ -326,6 +331,7 @@ def parse(
             *_negative(_library().block_csv_negative(handle)),
             *_deviceless(_library().block_csv_deviceless(handle)),
             *_numbered(columns, hosts),
+            *(_assumed(columns, preset) if preset and preset.is_plain and header == NO_HEADER else ()),
         ),
         flags=FLAGS if any(map(has_flags, letters.values())) else frozenset(),
         words=frozenset(name for name in letters if name in operations and not has_flags(letters[name])),
@@ -412,6 +418,15 @@ def _numbered(columns: Columns, names: native.Strings) -> tuple[Loss, ...]:
         return ()
     listed = ", ".join(f"0:{number} for {name}" for number, name in enumerate(disks))
     return (Loss("numbered", len(disks), f"the file has names of disks; they became device numbers {listed}", ()),)
+
+
+def _assumed(columns: Columns, preset: Preset) -> tuple[Loss, ...]:
+    """Return the `Loss` that states which columns and units a file without names of columns is taken to have."""
+    message = (
+        f"no names of columns: the rows look like those of {preset.origin}, {','.join(columns.columns)}; if they are "
+        "others, state the columns with --csv-columns"
+    )
+    return (Loss("assumed", 1, message, ()),)
 
 
 def _rounded(count: int) -> tuple[Loss, ...]:
