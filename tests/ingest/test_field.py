@@ -334,6 +334,26 @@ def test_lists_of_requests(tool: str, end: str, tmp_path: Path) -> None:
     assert all(loss["kind"] == "numbered" for loss in capture.about["losses"])
 
 
+def test_disks_of_a_list_may_be_numbers(tmp_path: Path) -> None:
+    text = LISTS["bcc"].replace("nvme0n1", "259,0  ").replace("sdb ", "8,16")
+    capture = made(tmp_path, text)
+    assert rows(capture, "dev", "sector") == [(259 << 20, 2406576), ((8 << 20) + 16, 8)]
+    assert capture.about["losses"] == []
+
+
+@pytest.mark.parametrize("tool", LISTS)
+@pytest.mark.parametrize("missing", range(4))
+@pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
+def test_a_last_row_of_a_list_without_its_newline_is_read_if_it_is_whole(
+    tool: str, missing: int, tmp_path: Path
+) -> None:
+    """A duration with fewer decimals than the one before was cut off."""
+    text = LISTS[tool].rstrip("\n")
+    capture = made(tmp_path, text[: len(text) - missing])
+    kinds = {loss["kind"] for loss in capture.about["losses"]}
+    assert (len(rows(capture, "op")), "torn" in kinds) == ((1, True) if missing else (2, False))
+
+
 ROW = "{done} dd             77      sda    R {sector:<10} 4096    {took}\n"
 
 

@@ -41,7 +41,7 @@ _COLUMNS: dict[str, tuple[str, bytes]] = {
     "STARTs": ("time:s", _NUMBER),
     "COMM": ("comm", rb"(\S(?:[^\t\n]{0,62}?\S)?|)"),
     "PID": ("pid", rb"(\d+)"),
-    "DISK": ("dev", rb"(?:Unknown(?= )|<unknown>(?= ))?([A-Za-z]\S*|)"),
+    "DISK": ("dev", rb"(?:Unknown(?= )|<unknown>(?= ))?([A-Za-z]\S*|\d+,\d+|)"),
     "DEV": ("dev", rb"(\d+,\d+)"),
     "T": ("op", rb"([A-Z]+)"),
     "TYPE": ("op", rb"([A-Z]+)"),
@@ -185,13 +185,19 @@ class _Rows:
 
     def of(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the rows of all lines. A line that does not match stays as it is."""
-        rest, is_first = b"", True
+        rest, before, is_first = b"", b"", True
         for piece in pieces:
             whole, newline, rest = (rest + piece).rpartition(b"\n")
+            before = whole.rpartition(b"\n")[2] if newline else before
             whole = self._begin.sub(b"", whole + newline) if is_first else whole + newline
             yield self._converted(whole)
             is_first = False
-        yield self._converted(rest)
+        yield self._converted(rest + b"\n" if self._is_whole(rest, before) else rest)
+
+    def _is_whole(self, row: bytes, before: bytes) -> bool:
+        """Return whether the last row lacks only its newline: tools print each duration with the same decimals."""
+        decimals = [len(line.rstrip().rpartition(b".")[2]) for line in (row, before)]
+        return decimals[0] == decimals[1] and all(map(self._line.fullmatch, (row, before)))
 
     def _converted(self, text: bytes) -> bytes:
         self.nr_lost += sum(map(int, lines.LOST.findall(text)))
