@@ -74,6 +74,19 @@ def test_ufs_with_the_step_as_number(tmp_path: Path, machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=str)
+def test_a_ufs_command_without_a_size_has_no_location(tmp_path: Path, machine: Machine) -> None:
+    """The driver reads both of some commands only, and records location 0 and size -1 of the others."""
+    fields = [
+        ("enum ufs_trace_str_t str_t", 8, 4, 0), ("unsigned int tag", 12, 4, 0), ("u64 lba", 16, 8, 0),
+        ("int transfer_len", 24, 4, 1), ("u8 opcode", 28, 1, 0),
+    ]  # fmt: skip
+    sent = [(0, -1, 0x8A), (0, 4096, 0x28), (8, 0, 0x2A)]
+    records = [machine.pack("IIQiB3x", 0, 9, lba, size, opcode) for lba, size, opcode in sent]
+    table = rows(tmp_path, machine, event_format("ufshcd_command", 1, fields), records)
+    assert table.select("lba", "nr_bytes", "opcode").rows() == [(None, None, 0x8A), (0, 4096, 0x28), (8, 0, 0x2A)]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=str)
 def test_mmc(tmp_path: Path, machine: Machine) -> None:
     start = [
         ("u32 cmd_opcode", 8, 4, 0), ("u32 cmd_arg", 12, 4, 0), ("unsigned int blocks", 16, 4, 0),

@@ -526,6 +526,8 @@ def test_commands() -> None:
             }
         },
         {"ufshcd_command": {"dev_name": "u", "str": "query_send", "opcode": 53, "tag": 1}},
+        {"ufshcd_command": {"dev_name": "u", "str_t": 0, "lba": 0, "transfer_len": -1, "opcode": 138, "tag": 1}},
+        {"ufshcd_command": {"dev_name": "u", "str_t": 0, "lba": 0, "transfer_len": 4096, "opcode": 40, "tag": 1}},
     ]
     columns = ("event", "step", "device", "tag", "opcode", "lba", "nr_blocks", "nr_bytes", "result")
     found = read(trace(bundle(*(event(n, 7, **body) for n, body in enumerate(made))))).table("commands").select(columns)
@@ -535,6 +537,8 @@ def test_commands() -> None:
         ("mmc_request_done", "complete", "mmc0", 3, 25, None, None, 512, -84),
         ("ufshcd_command", "complete", "u", 1, 53, None, None, None, None),
         ("ufshcd_command", "other", "u", 1, 53, None, None, None, None),
+        ("ufshcd_command", "send", "u", 1, 138, None, None, None, None),
+        ("ufshcd_command", "send", "u", 1, 40, 0, None, 4096, None),
     ]
 
 

@@ -280,6 +280,15 @@ COMMANDS: dict[str, dict[str, Any]] = {
     " (SYNC), group_id: 0x0, hwq_id: 2": {
         **{"step": "send", "device": "0:0:0:1", "tag": 0, "opcode": 0x35, "lba": None, "nr_bytes": None}
     },
+    # The driver reads neither location nor size of this command.
+    "ufshcd_command: complete_rsp: 0:0:0:1: tag: 9, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x8a (WRITE_16),"
+    " group_id: 0x0, hwq_id: 3": {
+        **{"step": "complete", "device": "0:0:0:1", "tag": 9, "opcode": 0x8A, "lba": None, "nr_bytes": None}
+    },
+    "ufshcd_command: send_req: 0:0:0:1: tag: 9, DB: 0x0, size: 4096, IS: 0, LBA: 0, opcode: 0x28 (READ_10),"
+    " group_id: 0x0, hwq_id: 3": {
+        **{"step": "send", "device": "0:0:0:1", "tag": 9, "opcode": 0x28, "lba": 0, "nr_bytes": 4096}
+    },
     "ufshcd_command: dev_complete: x: tag: 0, DB: 0x1, size: 4, IS: 0, LBA: 1, opcode: 0x0": {
         **{"step": "other", "device": "x", "tag": 0, "opcode": 0, "lba": 1, "nr_bytes": 4}
     },

@@ -3,7 +3,8 @@
 The events are:
 
 - `ufshcd_command` (include/trace/events/ufs.h, Linux 4.7 to 6.18). The step is text up to 5.10, later the number
-  `str_t`.
+  `str_t`. The driver reads location and size of 10-byte reads and writes, later also of other commands
+  (drivers/ufs/core/ufshcd.c, ``ufshcd_add_command_trace``). Other commands have size -1, and location -1 or 0.
 - `mmc_request_start` and `mmc_request_done` (mmc.h, since 4.8, in Android since 4.4).
 - `scsi_dispatch_cmd_*` (scsi.h, since 2.6.35).
 """
@@ -50,7 +51,7 @@ def _ufs(event: Event) -> list[Do]:
         Do(What.TEXT, "device", text(event, "dev_name")),
         Do(What.NUMBER, "tag", number(event, "tag")),
         Do(What.NUMBER, "opcode", number(event, "opcode")),
-        Do(What.PLACE, "lba", number(event, "lba")),
+        Do(What.PLACE, "lba", number(event, "lba"), number(event, "transfer_len")),
         Do(What.PLACE, "nr_bytes", number(event, "transfer_len")),
     ]
 

@@ -25,7 +25,7 @@ class What(enum.IntEnum):
     NUMBER = 0
     """The number `field`, if it fits into the column."""
     PLACE = 1
-    """The number `field`, unless all its bits are set."""
+    """The number `field`, unless all its bits are set, or all those of `other`."""
     CONSTANT = 2
     """The number `value`."""
     NAME = 3

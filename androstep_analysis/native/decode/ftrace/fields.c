@@ -221,6 +221,8 @@ static void put_of_number(const struct row *row, const struct op *op)
     case OP_PLACE:
         if (is_all_ones(value, op->field.size))
             return;
+        if (row_number(row, &op->other, &other, &is_other_negative) && is_all_ones(other, op->other.size))
+            return;
         break;
     case OP_CUT:
         if (!row_number(row, &op->other, &other, &is_other_negative) || (value | other) >> 63 || other < value)

@@ -240,8 +240,12 @@ static void append_command(struct perfetto *trace, const struct event *kind, str
         step = STEP_SEND;
     else if (!strcmp(kind->name, "mmc_request_done") || !strcmp(kind->name, "scsi_dispatch_cmd_done"))
         step = STEP_COMPLETE;
-    if (has_number(trace, SLOT_transfer_len) && (int64_t)trace->values[SLOT_transfer_len].number >= 0)
-        give_value(trace, SLOT_nr_bytes, trace->values[SLOT_transfer_len].number);
+    if (has_number(trace, SLOT_transfer_len)) {
+        if ((int64_t)trace->values[SLOT_transfer_len].number >= 0)
+            give_value(trace, SLOT_nr_bytes, trace->values[SLOT_transfer_len].number);
+        else
+            trace->has[SLOT_lba] = false; // the driver did not read location and size of the command
+    }
     if (has_number(trace, SLOT_blocks)) {
         uint64_t blocks = trace->values[SLOT_blocks].number & UINT32_MAX;
 

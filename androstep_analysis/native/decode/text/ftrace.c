@@ -624,8 +624,11 @@ static void finish_command(struct table *table, size_t row, const struct form *f
                   int32_of_signed(errors[0]   ? errors[0]
                                   : errors[2] ? errors[2]
                                               : errors[1]));
-    if (blocks == NO_INT64)
+    if (blocks == NO_INT64) {
+        if (*bytes == NO_INT64) // UFS: the driver reads neither location nor size of most commands, and prints 0 and -1
+            put_int64(table, COMMAND_LBA, row, NO_INT64);
         return;
+    }
     if (blocks == 0)
         put_int64(table, COMMAND_LBA, row, NO_INT64);
     if (blocks <= UINT32_MAX && *bytes != NO_INT64 && *bytes <= UINT32_MAX / 2)
