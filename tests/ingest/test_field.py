@@ -382,6 +382,15 @@ def test_the_order_of_issues_that_a_list_rounds_is_unknown(
     assert ("order of 1 request, and so what is random (the list rounds the time of issue)" in text) != is_ordered
 
 
+@pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
+def test_two_lists_in_one_file_state_no_order(tmp_path: Path) -> None:
+    """Their times begin anew, so that nothing orders the requests of one among those of the other."""
+    sentences = headline.of(made(tmp_path, LISTS["bcc"] * 2)).sentences
+    text = "\n".join(map(str, sentences))
+    assert "pattern" not in [sentence.about for sentence in sentences]
+    assert "times (times come from several clocks), order of requests, and so what is random (times come from" in text
+
+
 @pytest.mark.filterwarnings("ignore:.*names of disks")
 def test_columns_that_are_separated_by_tabs(tmp_path: Path) -> None:
     cells = [line.split() for line in LISTS["bcc"].replace("my proc a", "my_proc").splitlines()]

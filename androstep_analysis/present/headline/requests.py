@@ -9,7 +9,7 @@ import polars as pl
 
 from androstep_analysis import measures
 from androstep_analysis.common import units
-from androstep_analysis.common.losses import UNORDERED, Losses
+from androstep_analysis.common.losses import Losses
 from androstep_analysis.measures.tables import is_interchangeable
 from androstep_analysis.present import sheets
 from androstep_analysis.present.headline import unknown
@@ -88,7 +88,7 @@ def largest(capture: Capture) -> pl.DataFrame:
 def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     """Return the headline of a capture with requests from its `results`."""
     sync = values(found["sync"], "count_ratio", "class")
-    unordered = next((loss for loss in capture.losses if loss.kind == UNORDERED), None)
+    unordered = next((loss for loss in capture.losses if loss.kind in unknown.UNORDERED_KINDS), None)
     parts = [
         *sheets.causes(found["causes"], found["mix"]),
         _swapped(capture),
@@ -112,7 +112,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
         unknown.interchangeable(interchangeable) if interchangeable else None,
-        unknown.order(unordered.count) if unordered is not None else None,
+        unknown.order(unordered) if unordered is not None else None,
     ]
     return Headline(
         tuple(one for one in parts if one is not None),

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from androstep_analysis.common.losses import SEVERAL_CLOCKS, UNORDERED
 from androstep_analysis.present.headline.words import Gap, Sentence
 
 if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
+    from androstep_analysis.common.errors import Loss
 
 _RECORD: Final = "`androstep record`"
 _STRACE: Final = "`strace -f -ttt -T -yy`"
 _IMAGE: Final = "`androstep ingest --image-after`"
+_CLOCKS: Final = "times come from several clocks"
+
+UNORDERED_KINDS: Final = (UNORDERED, SEVERAL_CLOCKS)
+"""The kinds of loss that leave the order of requests unknown."""
 
 _TABLES: Final = {
     "bench": "results of benchmarks",
@@ -74,6 +80,8 @@ def _recorder(capture: Capture) -> str:
 
 def times(capture: Capture) -> Gap:
     """Return why the duration of requests is unknown."""
+    if any(loss.kind == SEVERAL_CLOCKS for loss in capture.losses):
+        return Gap("times", _CLOCKS, _RECORD)
     return Gap("times", "no issue" if capture.population["completed"] else "no completion", _RECORD)
 
 
@@ -83,9 +91,11 @@ def interchangeable(count: int) -> Gap:
     return Gap(f"times of {which}", "an equal one was in flight, and events do not state which ended first", "")
 
 
-def order(count: int) -> Gap:
-    """Return why it is unknown which requests are sequential."""
-    which = "1 request" if count == 1 else f"{count:,} requests"
+def order(loss: Loss) -> Gap:
+    """Return why it is unknown which requests are sequential. `loss` is of a kind in `UNORDERED_KINDS`."""
+    if loss.kind == SEVERAL_CLOCKS:
+        return Gap("order of requests, and so what is random", _CLOCKS, _RECORD)
+    which = "1 request" if loss.count == 1 else f"{loss.count:,} requests"
     return Gap(f"order of {which}, and so what is random", "the list rounds the time of issue", _RECORD)
 
 
