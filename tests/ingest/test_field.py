@@ -22,7 +22,7 @@ import androstep_analysis as androstep
 from androstep_analysis import measures
 from androstep_analysis.capture import Capture
 from androstep_analysis.ingest.staging import RWBS, has_flags
-from androstep_analysis.present import headline
+from androstep_analysis.present import headline, terminal
 
 
 def opened(name: str) -> Capture:
@@ -379,6 +379,7 @@ def test_the_order_of_issues_that_a_list_rounds_is_unknown(
     assert kinds == {"numbered": 1} | ({} if is_ordered else {"unordered": 1})
     text = "\n".join(map(str, headline.of(capture).sentences))
     assert ("random 50" in text) == is_ordered
+    assert ("Locality" in terminal.tables(capture)) == is_ordered
     assert ("order of 1 request, and so what is random (the list rounds the time of issue)" in text) != is_ordered
 
 

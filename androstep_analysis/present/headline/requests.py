@@ -73,10 +73,16 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
         "file_types": measures.file_types(io),
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": measures.volume(data, by=("path",)),
-        "locality": measures.locality(requests),
+        "locality": locality(capture, requests),
         "sync": measures.sync(io),
         "latency": measures.latency(requests),
     }
+
+
+def locality(capture: Capture, requests: pl.LazyFrame) -> pl.DataFrame:
+    """Return `measures.locality`, without rows where the order of the requests is unknown."""
+    table = measures.locality(requests)
+    return table if unknown.unordered(capture) is None else table.clear()
 
 
 def largest(capture: Capture) -> pl.DataFrame:
@@ -88,17 +94,13 @@ def largest(capture: Capture) -> pl.DataFrame:
 def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     """Return the headline of a capture with requests from its `results`."""
     sync = values(found["sync"], "count_ratio", "class")
-    unordered = next((loss for loss in capture.losses if loss.kind in unknown.UNORDERED_KINDS), None)
+    unordered = unknown.unordered(capture)
     parts = [
         *sheets.causes(found["causes"], found["mix"]),
         _swapped(capture),
         _discards(found["mix"]),
         _kinds(found["block_types"], found["file_types"]),
-        _ratios(
-            found["locality"] if unordered is None else found["locality"].clear(),
-            sync,
-            found["metadata_fraction"] if has_types(found["block_types"]) else None,
-        ),
+        _ratios(found["locality"], sync, found["metadata_fraction"] if has_types(found["block_types"]) else None),
         _grid(found["mix"], found["latency"]),
     ]
     owners = found["processes"].drop_nulls("owner_comm")

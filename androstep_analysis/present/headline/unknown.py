@@ -19,9 +19,6 @@ _STRACE: Final = "`strace -f -ttt -T -yy`"
 _IMAGE: Final = "`androstep ingest --image-after`"
 _CLOCKS: Final = "times come from several clocks"
 
-UNORDERED_KINDS: Final = (UNORDERED, SEVERAL_CLOCKS)
-"""The kinds of loss that leave the order of requests unknown."""
-
 _TABLES: Final = {
     "bench": "results of benchmarks",
     "commands": "commands to a device",
@@ -91,8 +88,13 @@ def interchangeable(count: int) -> Gap:
     return Gap(f"times of {which}", "an equal one was in flight, and events do not state which ended first", "")
 
 
+def unordered(capture: Capture) -> Loss | None:
+    """Return the loss because of which the order of the requests is unknown; None if it is known."""
+    return next((loss for loss in capture.losses if loss.kind in (UNORDERED, SEVERAL_CLOCKS)), None)
+
+
 def order(loss: Loss) -> Gap:
-    """Return why it is unknown which requests are sequential. `loss` is of a kind in `UNORDERED_KINDS`."""
+    """Return why it is unknown which requests are sequential, from `unordered`."""
     if loss.kind == SEVERAL_CLOCKS:
         return Gap("order of requests, and so what is random", _CLOCKS, _RECORD)
     which = "1 request" if loss.count == 1 else f"{loss.count:,} requests"

@@ -42,12 +42,12 @@ def tables(capture: Capture) -> str:
     requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
     parts = [
         *notes,
-        *_of_requests(requests, io),
+        *_of_requests(requests, io, headline.locality(capture, requests)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
+def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame, locality: pl.DataFrame) -> Iterator[str]:
     """Yield the tables of requests and their pieces."""
     data = io.filter(pl.col("block_type") == "data")
     yield sheet(sheets.shares("Requests", ("op",), measures.mix(requests)))
@@ -57,7 +57,7 @@ def _of_requests(requests: pl.LazyFrame, io: pl.LazyFrame) -> Iterator[str]:
     yield sheet(sheets.volume("Processes", "Process", measures.volume(io, by=("owner_comm",))), top=TOP)
     yield sheet(sheets.volume("Apps by directory", "Package", measures.volume(data, by=("package",))), top=TOP)
     yield sheet(sheets.volume("Files", "File", measures.volume(data, by=("path",))), top=TOP)
-    yield sheet(sheets.shares("Locality", ("op", "class"), measures.locality(requests)))
+    yield sheet(sheets.shares("Locality", ("op", "class"), locality))
     yield sheet(sheets.shares("Synchronous and buffered writes", ("class",), measures.sync(io)))
     yield sheet(sheets.quantiles("Latency", measures.latency(requests)))
     of_maps, of_owners = measures.evidence(io, "map_source"), measures.evidence(io, "owner_via")
