@@ -49,8 +49,8 @@ class Overview:
         The names of the sides.
     table : polars.DataFrame
         A row for each question: first what differs, in descending order of importance, then what cannot be decided,
-        beginning with the nearest to a verdict, then what is the same. Columns: what, unit, first, second, difference,
-        lo, hi (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum `VERDICTS`),
+        beginning with what only one side has and then the nearest to a verdict, then what is the same. Columns: what,
+        unit, first, second, difference, lo, hi (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum `VERDICTS`),
         within (Float64: "the same within"), reason (String: what is missing for a decision), weight (Float64:
         importance).
     not_compared : tuple of str
@@ -148,6 +148,8 @@ def of_observed(
     order = pl.col("verdict").to_physical().replace_strict({0: 0, 1: 0, 2: 0, 3: 1, 4: 2}, return_dtype=pl.Int8)
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     table = table.sort(order, -_nearness(), -pl.col("weight"), maintain_order=True)
+    is_share = pl.col("unit") == "1"  # whose difference is at most 1
+    table = table.with_columns(pl.when(is_share).then(pl.col("lo", "hi").clip(-1, 1)).otherwise(pl.col("lo", "hi")))
     lengths = [[one.seconds for one in side] for side in sides]
     return Overview(
         *titles,
@@ -162,13 +164,15 @@ def of_observed(
 def _nearness() -> pl.Expr:
     """Return how near an undecided row is to a verdict: the difference over half of its interval. Others have 0.
 
-    The largest differences that cannot be decided are those of the numbers that vary most.
+    What only one side has comes first. The largest other differences are those of the numbers that vary most.
     """
     low, high, middle = (
         pl.when(pl.col("unit") == "1").then(pl.col(name)).otherwise(pl.col(name).log())
         for name in ("lo", "hi", "difference")
     )
     nearness = (2 * middle / (high - low)).abs()
+    is_one_sided = (pl.col("unit") != "1") & (pl.min_horizontal("first", "second") <= 0)
+    nearness = pl.when(is_one_sided).then(math.inf).otherwise(nearness)
     return pl.when(pl.col("verdict") == "cannot be decided").then(nearness).fill_null(0).fill_nan(0)
 
 

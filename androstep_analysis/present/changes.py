@@ -54,7 +54,7 @@ def sheet(overview: Overview) -> Sheet:
         "said_interval": Column("Interval"),
     }
     is_shown = rows["verdict"].cast(pl.String).is_in(_SHOWN).any()
-    title = "What is different" if is_shown else "The largest differences, none of them shown"
+    title = "What is different" if is_shown else "Differences that are not shown to be more than chance"
     return Sheet(title, rows.with_columns(pl.DataFrame(texts, dict.fromkeys([*columns][1:], pl.String))), columns)
 
 
@@ -65,10 +65,14 @@ def _texts(row: Mapping[str, Any]) -> dict[str, str]:
     return {
         "said_first": _value(row["first"], row["unit"]),
         "said_second": _value(row["second"], row["unit"]),
-        "said_difference": "–" if difference is None else _difference(difference, is_share=is_share),
+        "said_difference": _one_sided(row) if difference is None else _difference(difference, is_share=is_share),
         "said_interval": "–" if low is None else _interval(low, high, is_share=is_share),
         "said_verdict": verdict(row),
     }
+
+
+def _one_sided(row: Mapping[str, Any]) -> str:
+    return "only in A" if row["first"] else "only in B" if row["second"] else "–"
 
 
 def verdict(row: Mapping[str, Any]) -> str:

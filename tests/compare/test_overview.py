@@ -158,7 +158,16 @@ def test_what_only_one_side_does_is_shown_if_it_does_it_often() -> None:
     first = [compare.Recording.of(made.named("reads", reads))]
     assert shown(first, side("b", [101]))["bytes written"] == "worse"
     burst = [*workload(101)[:30], *(row for row in workload(101)[30:] if row["op"] == "read")]
-    assert "bytes written" not in shown(first, [compare.Recording.of(made.named("burst", burst))])
+    found = overview_of(first, [compare.Recording.of(made.named("burst", burst))])
+    rows = changes.sheet(found).rows
+    one_sided = {"bytes written": "only in B", "requests written": "only in B"}
+    assert dict(rows.head(2).select("what", "said_difference").iter_rows()) == one_sided
+    assert rows.head(2)["verdict"].to_list() == ["cannot be decided"] * 2
+
+
+def test_a_share_differs_by_at_most_all_of_it() -> None:
+    table = overview_of(side("a", range(3), count=60), side("b", range(100, 103), count=60)).table
+    assert table.filter(what="random writes").select("lo", "hi").row(0) == (-1, 1)
 
 
 @pytest.mark.parametrize(("every", "is_shown"), [(2, True), (14, False)])
