@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -332,6 +333,20 @@ def value_at(ax: Axes, label: str, x: float) -> float:
     xs, ys = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
     assert (np.diff(xs) >= 0).all()
     return float(ys[np.searchsorted(xs, x, "right") - 1])
+
+
+@pytest.mark.parametrize("ratio", [1, 1.3, 4, 17, 50, 99, 250, 900, 10**5, 10**8])
+def test_labels_of_a_logarithmic_time_do_not_overlap(ratio: float) -> None:
+    ends = (350_000, round(350_000 * ratio))
+    rows = [("cumulative_ratio", "D2C", "write", ns, share) for ns, share in zip(ends, (0.5, 1.0), strict=True)]
+    ax = plot.latency_distribution(tidy(("step", "op", "latency_ns"), *rows))
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    major, minor = ax.xaxis.get_major_ticks(), ax.xaxis.get_minor_ticks()
+    inside = [tick.label1 for tick in (*major, *minor) if low <= tick.get_loc() <= high]
+    boxes = sorted((label.get_window_extent() for label in inside if label.get_text()), key=lambda box: box.x0)
+    assert len(boxes) >= 1 + (ratio > 4)
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_latency_distribution_is_the_table() -> None:

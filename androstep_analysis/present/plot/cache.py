@@ -94,6 +94,7 @@ def hotness(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
             by_share = line.sort("top")
             ax.plot(by_share["top"] * 100, by_share["value"] * 100, marker=".", color=colour, label=name)
         ax.set_xscale("log")
+        paper.label_decades(ax.xaxis)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         (of,) = table.filter(metric="size")["unit"].unique() if "size" in table["metric"] else ("blocks",)
         ax.set_xlabel(f"Hottest {of} [%]")

@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG, RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 from matplotlib.transforms import Bbox
 
 from androstep_analysis.common import quantities
@@ -30,6 +31,9 @@ COLUMN: Final = 3.5
 """Width of a figure in inches: one column of a two-column page (IEEE, ACM, USENIX: 3.3 to 3.5)."""
 
 HEIGHT: Final = 2.3
+
+_SHORTEST, _SHORT = 5, 300
+"""Up to these ratios of its ends, a logarithmic axis has labels between its powers of ten."""
 
 # Hues are those of Okabe and Ito (Color Universal Design, 2008). They are distinguishable with every common form of
 # colour blindness. Related kinds share a hue and differ in lightness, which everyone can see.
@@ -293,6 +297,18 @@ def of_any_table(draw: Callable[Concatenate[pl.DataFrame, P], Axes]) -> Callable
         return draw(frame(table), *args, **kwargs)
 
     return draw_any
+
+
+def label_decades(axis: Axis) -> None:
+    """Label powers of ten on a logarithmic axis, also 2 and 5 if it is short, and other round numbers if need be."""
+    low, high = sorted(axis.get_view_interval())
+    if high / low < _SHORTEST:
+        axis.set_major_locator(MaxNLocator(5))
+    elif high / low < _SHORT:
+        axis.set_major_locator(LogLocator(10, subs=(1, 2, 5), numticks=20))
+    else:
+        axis.set_major_locator(LogLocator(10, numticks=8))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def no_data(ax: Axes) -> Axes:

@@ -47,6 +47,7 @@ def queue(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
             at_least = [float(line.filter(pl.col("depth") >= least)["value"].sum()) * 100 for least in depth]
             ax.plot(depth, at_least, marker=".", color=f"C{number}", label=units.format_dev(dev))
         ax.set_yscale("log")
+        paper.label_decades(ax.yaxis)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         paper.count_axis(ax, "x")
         ax.set_xlabel("Requests in the device, at least")

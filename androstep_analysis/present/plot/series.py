@@ -66,7 +66,8 @@ def latency_distribution(
             x, y = np.concatenate([x[:1], x, [high * 2]]), np.concatenate([[0.0], y, y[-1:]])
             ax.plot(x, y, drawstyle="steps-post", color=paper.colour(op, paper.OPS), label=paper.words(op))
         ax.set_xlim(low / 1.5, high * 1.5)
-        _log_seconds(ax, low / 1.5, high * 1.5)
+        paper.label_decades(ax.xaxis)
+        ax.xaxis.set_major_formatter(EngFormatter("s", places=None))
         ax.set_ylim(0, 101)
         ax.set_xlabel(f"Latency {step}")
         ax.set_ylabel("Requests at most as slow [%]")
@@ -301,16 +302,6 @@ def steps(start: np.ndarray, value: np.ndarray, width: int) -> tuple[np.ndarray,
     y = np.concatenate([[0.0], value, np.zeros(len(gaps))])
     order = np.argsort(x, kind="stable")
     return x[order], y[order]
-
-
-def _log_seconds(ax: Axes, low: float, high: float) -> None:
-    """Label decades in their own unit (10 µs, 1 ms), or every second or third one if there are many."""
-    decades = math.log10(high / low)
-    ax.xaxis.set_major_locator(LogLocator(10, numticks=8))
-    if decades < 1:
-        ax.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
-        ax.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
-    ax.xaxis.set_major_formatter(EngFormatter("s", places=None))
 
 
 def _log_bytes(ax: Axes) -> None:
