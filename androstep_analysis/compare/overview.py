@@ -50,9 +50,9 @@ class Overview:
     table : polars.DataFrame
         A row for each question: first what differs, in descending order of importance, then what cannot be decided,
         beginning with what only one side has and then the nearest to a verdict, then what is the same. Columns: what,
-        unit, first, second, difference, lo, hi (Float64: second over first, for shares second minus first; null if one is 0), verdict (Enum `VERDICTS`),
-        within (Float64: "the same within"), reason (String: what is missing for a decision), weight (Float64:
-        importance).
+        unit, first, second, difference, lo, hi (Float64: second over first, for shares second minus first; null if one
+        is 0), verdict (Enum `VERDICTS`), within (Float64: "the same within"), reason (String: what is missing for a
+        decision), weight (Float64: importance).
     not_compared : tuple of str
         Data that only one side recorded, in words.
     recordings : tuple of int

@@ -51,7 +51,7 @@ def sheet(overview: Overview) -> Sheet:
         "said_difference": Column("Difference", by="difference"),
         "said_first": Column("A", by="first"),
         "said_second": Column("B", by="second"),
-        "said_interval": Column("Interval"),
+        "said_interval": Column("Interval", is_minor=True),
     }
     is_shown = rows["verdict"].cast(pl.String).is_in(_SHOWN).any()
     title = "What is different" if is_shown else "Differences that are not shown to be more than chance"

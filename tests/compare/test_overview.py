@@ -209,7 +209,7 @@ def test_what_only_one_side_records_is_named() -> None:
     assert found.not_compared == ("calls of fsync: only recorded in b2",)
 
 
-def test_the_words_and_rows_are_those_of_the_table() -> None:
+def test_the_words_and_rows_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     found = overview_of(side("a", [1]), side("b", [101], times=3))
     sheet = changes.sheet(found)
     printed = text.sheet(sheet, is_whole=True)
@@ -217,6 +217,8 @@ def test_the_words_and_rows_are_those_of_the_table() -> None:
     assert sheet.rows["verdict"].to_list()[0] in SHOWN
     assert "bytes written" in printed
     assert "worse" in printed
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, text.sheet(sheet, is_whole=True).splitlines())) <= 80
     first = list(changes.first_lines(found))
     assert first[0].startswith("A: a1, 1 recording, ")
     assert first[2].startswith("B compared with A: of ")
