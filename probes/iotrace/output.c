@@ -244,12 +244,17 @@ static void summarize(const char *path, const struct outcome *outcome)
         events += outcome->cpus[cpu].events;
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
+    char failure[48] = "";
+    int status = outcome->command_status && strcmp(outcome->stopped_by, "command") == 0 ? *outcome->command_status : 0;
+    if (status)
+        snprintf(failure, sizeof failure, status > 0 ? ", which failed with status %d" : ", which signal %d ended",
+                 abs(status));
     if (lost < 0)
-        print_note("%" PRIu64 " events in %s/trace.dat, an unknown number lost; ended by: %s", events, path,
-                   outcome->stopped_by);
+        print_note("%" PRIu64 " events in %s/trace.dat, an unknown number lost; ended by: %s%s", events, path,
+                   outcome->stopped_by, failure);
     else
-        print_note("%" PRIu64 " events in %s/trace.dat, %" PRId64 " lost; ended by: %s", events, path, lost,
-                   outcome->stopped_by);
+        print_note("%" PRIu64 " events in %s/trace.dat, %" PRId64 " lost; ended by: %s%s", events, path, lost,
+                   outcome->stopped_by, failure);
 }
 
 int output_pack(const struct output *output, const char *stopped_by, const int *command_status, pid_t command_pid)

@@ -260,10 +260,23 @@ def test_a_signal_ends_a_recording_whole(disk: Disk, tracefs: Path, number: sign
 
 
 @pytest.mark.root
+@pytest.mark.parametrize(
+    ("command", "ended"),
+    [
+        ("true", "command"),
+        ("exit 3", "command, which failed with status 3"),
+        ("kill $$", "command, which signal 15 ended"),
+    ],
+)
+def test_a_command_that_fails_is_reported(disk: Disk, command: str, ended: str) -> None:
+    assert disk.iotrace("--", "sh", "-c", command).rstrip().endswith(f"ended by: {ended}")
+
+
+@pytest.mark.root
 def test_time_and_size_end_a_recording_and_its_command(disk: Disk, tmp_path: Path) -> None:
     endless = f"while :; do echo x > '{disk.top}/file'; sync '{disk.top}/file'; done"
-    disk.iotrace("--size", "1", "--", "sh", "-c", endless)
-    assert disk.recording()["stopped_by"] == "size"
+    said = disk.iotrace("--size", "1", "--", "sh", "-c", endless)
+    assert disk.recording()["stopped_by"] == "size" and said.rstrip().endswith("ended by: size")
     assert (disk.out / "trace.dat").stat().st_size > 1_000_000
     assert disk.recording()["command_status"] == -signal.SIGTERM
     disk.out = tmp_path / "again"
