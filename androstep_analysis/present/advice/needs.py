@@ -24,7 +24,7 @@ def lacks(trigger: Trigger, evidence: Evidence, capture: Capture) -> tuple[str, 
         table, _, column = need.partition(".")
         rows = evidence.tables.get(table)
         if rows is None or not rows.select(pl.col(column).is_not_null().any()).collect().item():
-            return f"no row of table {table} has a {column}", None
+            return f"column {column} of table {table} is empty", None
     recorded = {*capture.events, *(capture.manifest.events or ())}
     if trigger.events and not recorded.intersection(trigger.events):
         return f"none of the events {', '.join(trigger.events)} was recorded", None

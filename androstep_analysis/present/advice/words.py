@@ -72,7 +72,8 @@ def headline(advice: pl.DataFrame, triggers: tuple[Trigger, ...], first_ns: int 
         return Headline((*sentences, *(_without(named[row["trigger"]], row) for row in rest.iter_rows(named=True))))
     for status in ("nothing", "cannot tell"):
         names = rest.filter(status=status)["trigger"].to_list()
-        sentences += [Sentence(_LABELS[status], (", ".join(names),), _KINDS[status])] if names else []
+        why = " (--all states what each lacks)" if status == "cannot tell" else ""
+        sentences += [Sentence(_LABELS[status], (f"{', '.join(names)}{why}",), _KINDS[status])] if names else []
     return Headline(tuple(sentences))
 
 

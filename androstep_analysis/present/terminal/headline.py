@@ -6,7 +6,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from androstep_analysis.common.markup import visible
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from androstep_analysis.capture import Capture
 
 _LABEL: Final = 10
-"""Width of the column of labels, including the space after it."""
+"""Minimum width of the column of labels, including the space after it."""
 
 _NAME: Final = 44
 """Maximum width of a name in a sentence."""
@@ -69,13 +69,13 @@ def shown(content: Headline, *, coloured: bool = False) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _lines(sentences: Iterable[Sentence], coloured: bool) -> Iterator[str]:
-    before = ""
+def _lines(sentences: Sequence[Sentence], coloured: bool) -> Iterator[str]:
+    before, width = "", max(_LABEL, *(len(sentence.about) + 1 for sentence in sentences))
     for sentence in sentences:
         label = "" if sentence.about == before else sentence.about
         before = sentence.about
-        for line in wrapped("".join(map(_text, sentence.parts)), _LABEL):
-            yield f"{_painted(label.ljust(_LABEL), '1', coloured)}{_painted(line, _STYLES[sentence.kind], coloured)}"
+        for line in wrapped("".join(map(_text, sentence.parts)), width):
+            yield f"{_painted(label.ljust(width), '1', coloured)}{_painted(line, _STYLES[sentence.kind], coloured)}"
             label = ""
 
 

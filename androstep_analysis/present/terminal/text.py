@@ -76,7 +76,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
     """Return aligned columns with a rule below the header. Columns of numbers are right-aligned.
 
     The table fits the terminal: names are shortened, and if that is not enough, further columns follow below, with the
-    first column repeated. With `is_whole`, nothing is shortened: use it for sentences and for names to copy.
+    names at the begin of the rows repeated. With `is_whole`, nothing is shortened: use it for sentences and for names
+    to copy.
     """
     cells = [[visible(cell) for cell in row] for row in (header, *rows)]
     width = terminal_width()
@@ -90,7 +91,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, is_whole: boo
         return _aligned(cells, widths, right)
     return "\n\n".join(
         _fitting([[row[i] for i in part] for row in cells], [widths[i] for i in part], [right[i] for i in part], width)
-        for part in _parts(least, width)
+        for part in _parts(least, right, width)
     )
 
 
@@ -126,15 +127,19 @@ _NUMBER = 24
 """Maximum width of a number. A wider cell that begins like a number is a name."""
 
 
-def _parts(least: Sequence[int], width: int) -> list[list[int]]:
-    """Split the columns into groups that fit the width. Each group begins with the first column."""
-    parts, used = [[0]], least[0]
-    for i in range(1, len(least)):
-        if used + 2 + least[i] > width and len(parts[-1]) > 1:
-            parts.append([0])
-            used = least[0]
-        parts[-1].append(i)
-        used += 2 + least[i]
+def _parts(least: Sequence[int], right: Sequence[bool], width: int) -> list[list[int]]:
+    """Split the columns into groups that fit the width. Each begins with the names that identify a row.
+
+    These are the columns before the first number, if they leave half of the width to others; else the first column.
+    """
+    keys = list(range(max(1, right.index(True) if True in right else 1)))
+    if sum(least[i] + 2 for i in keys) > width // 2:
+        keys = keys[:1]
+    parts = [keys]
+    for i in range(len(keys), len(least)):
+        if sum(least[j] + 2 for j in parts[-1]) + least[i] > width and len(parts[-1]) > len(keys):
+            parts.append(keys)
+        parts[-1] = [*parts[-1], i]
     return parts
 
 
