@@ -110,8 +110,8 @@ def largest(
         The writes, then the reads, each with the largest first. Operations that move no data, such as discards, have
         no row. Columns owner and path (String), dev (UInt32), ino (Int64), incarnation (Int32) and block_type (Enum;
         these four only where there is no path), op and cause (Enum), count and bytes (Int64), share (Float64, of all
-        bytes of the operation), p99_ns (Int64: latency from issue, else from queueing, to completion; null where it is
-        unknown for all requests) and inferred (Float64, as in `causes`).
+        bytes of the operation), p99_ns (Int64: latency from issue to completion, or from queueing if the recording has
+        no such latency; null where it is unknown for all requests) and inferred (Float64, as in `causes`).
 
     Examples
     --------
@@ -135,11 +135,12 @@ def largest(
     reads = min(max(rows.head(most).filter(op="read").height, least), most - least)
     reads = min(max(reads, most - written.height), read.height)
     rows = pl.concat([written.head(most - reads), read.head(reads)]).with_row_index("row")
-    begin = pl.coalesce("issue_ns", "queue_ns")
+    requests = lazy(tables["requests"])
+    has_issue = requests.select(pl.all_horizontal(pl.col("issue_ns", "complete_ns").is_not_null()).any())
+    begin = pl.col("issue_ns" if has_issue.collect().item() else "queue_ns")
     is_candidate = pl.col("path").is_in(rows["path"].drop_nulls().implode()).fill_null(True)
     ends = pieces.filter(is_candidate).join(rows.lazy().select("row", *groups), on=groups, nulls_equal=True)
     ends = ends.select("row", "request_id", span=pl.col("complete_ns") - begin).drop_nulls("span")
-    requests = lazy(tables["requests"])
     unknown = requests.filter(is_interchangeable(requests)).select("request_id")
     spans = ends.unique(["row", "request_id"]).join(unknown, on="request_id", how="anti").collect()
     of_rows = spans.group_by("row").agg(n=pl.len().cast(pl.Int64), least=pl.col("span").min())
