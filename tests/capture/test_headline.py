@@ -275,7 +275,7 @@ CASES: dict[str, tuple[float, float, dict[str, Any], str]] = {
     "unissued": (0.01, 0.02, {"issue_ns": None, "complete_ns": None}, "20 more requests (80 KiB) were queued"),
     "process": (0.3, 0.6, {"owner_comm": "one"}, "one has 2.344 MiB of the 3.906 MiB read and written"),
     "file": (0.3, 0.6, {"path": "/one"}, "/one has 2.344 MiB of the 3.906 MiB of data read and written"),
-    "discards": (0.05, 0.06, {"op": "discard"}, "6.0 % of the requests with data are discards"),
+    "discards": (0.05, 0.06, {"op": "discard"}, "6.0 % of the requests other than flushes are discards"),
     "tail": (0.0005, 0.004, {"complete_ns": 2 * 10**9, "op": "read"}, "read latency: median 6 ns, p99.9 2 s"),
 }
 """For each rule: shares of changed requests below and above its limit, the change, and the resulting sentence."""
@@ -429,6 +429,46 @@ def test_everything_fits_a_terminal(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 10
     assert [line for line in printed if columns(line) > width] == []
+
+
+@pytest.mark.parametrize(("unknown", "is_told"), [(1, False), (2, False), (3, True), (4, True)])
+def test_writers_are_unknown_if_most_of_their_bytes_are(unknown: int, is_told: bool) -> None:
+    """The owner of reads is known here, so that the processes as a whole are not unknown."""
+    ways = [("write", None)] * unknown + [("write", "app")] * (4 - unknown) + [("read", "app")]
+    pieces = [
+        {"request_id": n, "op": op, "bytes": 4096, "nr_sectors": 8, "owner_comm": comm, "owner_count": int(bool(comm))}
+        | {"owner_via": "submitter" if comm else "unknown"}
+        for n, (op, comm) in enumerate(ways)
+    ]
+    told = headline.of(made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces)).gaps
+    assert [gap.about for gap in told if gap.about in ("writers", "processes")] == ["writers"] * is_told
+
+
+@pytest.mark.parametrize("label", ["a", "temporary", "background", "a longer label"])
+def test_labels_do_not_touch_the_text(label: str) -> None:
+    lines = shown(Headline((Sentence(label, ("words " * 40,)), Sentence("b", ("more",))))).splitlines()
+    assert {line.index(word) for line, word in ((lines[0], "words"), (lines[1], "words"), (lines[-1], "more"))} == {
+        max(10, len(label) + 1)
+    }
+    assert max(map(len, lines)) <= terminal_width()
+
+
+@pytest.mark.parametrize(("unknown", "operations"), [(1, ["write"]), (2, ["write"]), (3, [])])
+def test_fractions_of_metadata_need_the_type_of_half_of_the_bytes(unknown: int, operations: list[str]) -> None:
+    kinds = ["unknown"] * unknown + ["data"] * (4 - unknown)
+    pieces = [{"request_id": n, "op": "write", "bytes": 4096, "block_type": kind} for n, kind in enumerate(kinds)]
+    io = made.capture([{"op": "write"}] * 4, pieces).io
+    found = requests.metadata_fraction(io, measures.block_types(io))
+    assert found["op"].unique().to_list() == operations
+
+
+def test_a_wide_table_continues_below_with_all_names_of_its_rows() -> None:
+    """A part whose rows cannot be told apart is of no use."""
+    rows = [[kind, name, *["1,000,000"] * 12] for kind in ("a", "b") for name in ("read", "write")]
+    parts = [part.splitlines() for part in table(["step", "operation", *["number"] * 12], rows).split("\n\n")]
+    assert len(parts) > 1
+    assert all([line.split()[:2] for line in part[2:]] == [row[:2] for row in rows] for part in parts)
+    assert sum(part[0].count("number") for part in parts) == 12
 
 
 def test_a_wide_table_continues_below_with_its_first_column() -> None:

@@ -153,6 +153,15 @@ def test_the_latency_of_equal_requests_is_unknown() -> None:
     assert of.requests.select(device_time(of.requests)).collect().to_series().to_list() == [None, None, 10]
 
 
+@pytest.mark.parametrize(("issued", "expected"), [([1000, None], 10), ([None, None], 1010)])
+def test_latencies_of_one_recording_begin_at_one_event(issued: list[int | None], expected: int) -> None:
+    """A time from queueing on is no latency of the device: it could be larger than the largest of the operation."""
+    rows = [{"op": "write", "sector": 8 * n, "queue_ns": 0, "issue_ns": at, "complete_ns": 1010}
+            for n, at in enumerate(issued)]  # fmt: skip
+    tables = made.capture(rows, [{"request_id": n, "bytes": 4096, **row} for n, row in enumerate(rows)]).tables
+    assert measures.largest(tables, 10).select("count", "p99_ns").rows() == [(2, expected)]
+
+
 def fault_tables(events: list[dict[str, Any]]) -> dict[str, pl.LazyFrame]:
     """Return a read of file 7 by thread 5 at 100 ns, with these events of the page cache before it."""
     request = {"op": "read", "readahead": True, "queue_ns": 100, "issue_ns": 101, "submit_tid": 5}

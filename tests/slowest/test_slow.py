@@ -312,6 +312,9 @@ def test_nothing_to_list() -> None:
     empty = made.capture()
     assert androstep.slow(empty).is_empty()
     assert "a start and an end" in layout.nothing(empty, None)
+    reads = made.capture([{"op": "read", "queue_ns": 1}])
+    assert "a start and an end" in layout.nothing(reads, "read")
+    assert layout.nothing(reads, "write") == "no write is among the requests of this recording"
     only_issued = made.capture([{"issue_ns": 5, "sector": 0}])
     assert androstep.slow(only_issued).is_empty()
     with pytest.raises(ValueError, match="unknown operation 'trim'"):

@@ -68,8 +68,8 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
     return {
         "causes": largest(capture),
         "mix": measures.mix(requests),
-        "block_types": measures.block_types(io),
-        "metadata_fraction": measures.metadata_fraction(io),
+        "block_types": (block_types := measures.block_types(io)),
+        "metadata_fraction": metadata_fraction(io, block_types),
         "file_types": measures.file_types(io),
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": measures.volume(data, by=("path",)),
@@ -100,7 +100,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
         _swapped(capture),
         _discards(found["mix"]),
         _kinds(found["block_types"], found["file_types"]),
-        _ratios(found["locality"], sync, found["metadata_fraction"] if has_types(found["block_types"]) else None),
+        _ratios(found["locality"], sync, found["metadata_fraction"]),
         _grid(found["mix"], found["latency"]),
     ]
     owners = found["processes"].drop_nulls("owner_comm")
@@ -110,6 +110,7 @@ def headline(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Headline:
     interchangeable = requests.filter(is_interchangeable(requests)).select(pl.len()).collect().item()
     gaps = [
         unknown.owners(capture, are_inferred=not owners.is_empty()) if moves_data and not knows_owner else None,
+        unknown.writers(capture) if knows_owner else None,
         unknown.files(capture) if moves_data and not knows_file else None,
         unknown.sync() if sync.keys() == {("unknown",)} else None,
         None if found["latency"].height else unknown.times(capture),
@@ -186,12 +187,16 @@ def _kind(kind: str, share: float, inferred: float | None) -> list[Part]:
     return named(kind.replace("_", " "), share, "1", inferred)
 
 
-def has_types(block_types: pl.DataFrame) -> bool:
-    """Return whether the type of at least half of the bytes written is known or inferred."""
-    return values(block_types, "bytes_ratio", "op", "block_type").get(("write", "unknown"), 0) <= 0.5
+def metadata_fraction(io: pl.LazyFrame, block_types: pl.DataFrame) -> pl.DataFrame:
+    """Return `measures.metadata_fraction` of the operations with a type, also inferred, for at least half of the bytes.
+
+    `block_types` is the result of this measure for the same table `io`.
+    """
+    of_unknown = block_types.filter(pl.col("value") > 0.5, metric="bytes_ratio", block_type="unknown")
+    return measures.metadata_fraction(io).filter(~pl.col("op").is_in(of_unknown["op"].implode()))
 
 
-def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame | None) -> Sentence | None:
+def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sentence | None:
     """Return the sentence on random requests, synchronous writes, and metadata among the bytes written (`fraction`)."""
     random = values(locality, "count_ratio", "op", "class")
     clauses: list[list[Part]] = [
@@ -203,7 +208,7 @@ def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame | None)
     if ("sync",) in sync or ("buffered",) in sync:
         known: list[Part] = ["sync ", Amount(sync.get(("sync",), 0), "1"), " of writes"]
         clauses.append([*known, " (", Amount(sync[("unknown",)], "1"), " unknown)"] if ("unknown",) in sync else known)
-    metadata = {} if fraction is None else {of: values(fraction, name, "op") for of, name in _FRACTIONS.items()}
+    metadata = {of: values(fraction, name, "op") for of, name in _FRACTIONS.items()}
     shares: list[list[Part]] = [
         [f"{of} ", Amount(share["write",], "1")] for of, share in metadata.items() if ("write",) in share
     ]

@@ -81,6 +81,8 @@ def nothing(capture: Capture, op: str | None) -> str:
     what = "operation" if op is None else "fsync call" if op == "fsync" else op
     if op == "fsync" and not has["requests"] + has["syscalls"] + has["fs_events"]:
         return "no fsync was recorded: there are no requests, system calls or filesystem events"
+    if op not in (None, "fsync") and has["requests"] and capture.requests.filter(op=op).head(1).collect().is_empty():
+        return f"no {what} is among the requests of this recording"
     how = (
         "ext4_sync_file_enter and _exit, f2fs_sync_file_enter and _exit, or system calls with their duration"
         if op == "fsync"
@@ -182,7 +184,8 @@ def _when(row: Row) -> Sentence:
     begin: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
     if peers == 1:
         return Sentence("when", (*begin, f"the only {kind} of the recording"))
-    than = f"all {faster:,} other" if faster == peers - 1 else f"{quantities.per_cent(faster / peers)} of {peers:,}"
+    slower = peers - 1 - faster
+    than = f"all {faster:,} other" if not slower else f"all but {slower:,} of {peers - 1:,} other"
     return Sentence("when", (*begin, f"slower than {than} {kinds} (median ", Amount(row["median_ns"], "ns"), ")"))
 
 
@@ -202,6 +205,8 @@ def _file(row: Row) -> Sentence:
     flags = [] if row["rwbs"] is None else [f", flags {row['rwbs']}"]
     if row["block_type"] in _BLOCKS:
         return Sentence("file", (f"none: {_BLOCKS[row['block_type']]}", *place, *flags))
+    if row["op"] == "flush":
+        return Sentence("file", ("none: the cache of the device", *flags))
     if row["file_certainty"] == "unknown":
         return Sentence("file", ("unknown", *place, *flags), "unknown")
     known: list[Part] = [f"inode {row['ino']}, path unknown"]

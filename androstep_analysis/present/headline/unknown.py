@@ -59,6 +59,17 @@ def owners(capture: Capture, *, are_inferred: bool = False) -> Gap:
     return Gap("processes", ", ".join(why) or "none recorded", _recorder(capture))
 
 
+def writers(capture: Capture) -> Gap | None:
+    """Return why most written bytes have no proven owner; None if they have, or if no missing event explains it."""
+    owned = capture.coverage.filter(metric="owned", op="write")["value"]
+    if owned.is_empty() or owned.item() >= 0.5:
+        return None
+    dirtying = [kind.events[0] for kind in capture.lacking if kind.title == "pages becoming dirty"]
+    if dirtying or not capture.about["rows"]["fs_events"]:
+        return Gap("writers", f"no {dirtying[0]}" if dirtying else "no events of the page cache", _recorder(capture))
+    return None
+
+
 def files(capture: Capture) -> Gap:
     """Return why no file is known."""
     if capture.about.get("snapshots"):

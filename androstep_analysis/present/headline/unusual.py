@@ -31,7 +31,7 @@ RULES: Final = {
     "process": Rule("share of one process in the bytes read and written", 0.5, 100),
     "file": Rule("share of one file in the bytes of data read and written", 0.5, 100),
     "sync": Rule("share of synchronous writes", 0.95, 100),
-    "discards": Rule("share of discards in the requests that carry data", 0.05, 100),
+    "discards": Rule("share of discards in the requests other than flushes", 0.05, 100),
     "tail": Rule("latency p99.9 as a multiple of the median", 1000, 1000),
 }
 """Every rule, in the order of the findings (the same table as in docs/summary.md)."""
@@ -87,7 +87,7 @@ def _of_requests(capture: Capture, found: Mapping[str, pl.DataFrame]) -> Iterato
         yield [Amount(sync, "1"), " of the writes are synchronous"]
     discards = values(found["mix"], "count_ratio", "op").get(("discard",), 0)
     if _is("discards", discards, number):
-        yield [Amount(discards, "1"), " of the requests with data are discards (mount option discard?)"]
+        yield [Amount(discards, "1"), " of the requests other than flushes are discards (mount option discard?)"]
     yield from _tails(found["latency"])
 
 

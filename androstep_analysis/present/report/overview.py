@@ -12,7 +12,6 @@ from androstep_analysis.common.markup import Element, el
 from androstep_analysis.ingest import clock
 from androstep_analysis.present import headline
 from androstep_analysis.present.headline import Sentence
-from androstep_analysis.present.headline.requests import has_types
 from androstep_analysis.present.report import cells
 from androstep_analysis.present.report.section import Results
 
@@ -90,7 +89,7 @@ def numbers(capture: Capture, results: Results) -> Element:
     }
     shown += _of_both("Random {}", {op: cells.per_cent(share) for op, share in random.items() if share is not None})
     fraction = _values(results, "metadata_fraction", op="write")
-    if "bytes_ratio" in fraction and has_types(_frame(results, "block_types")):
+    if "bytes_ratio" in fraction:
         journal = f"of known bytes written, journal {cells.per_cent(fraction['journal_bytes_ratio'])}"
         shown.append(tile("Metadata", cells.per_cent(fraction["bytes_ratio"]), journal))
     latency = _frame(results, "latency").filter(pl.col("step").cast(pl.String) == "D2C")

@@ -13,6 +13,7 @@ from androstep_analysis.common import units
 from androstep_analysis.common.markup import Element
 from androstep_analysis.ingest import clock
 from androstep_analysis.present import headline, plot, sheets
+from androstep_analysis.present.headline.requests import metadata_fraction
 from androstep_analysis.present.plot.series import STEPS
 from androstep_analysis.present.report import behaviour, cells, layouts
 from androstep_analysis.present.report.section import Figure, Section
@@ -46,8 +47,8 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
         "mix": measures.mix(requests),
         "rwbs": measures.rwbs(requests),
         "sizes": measures.sizes(requests),
-        "block_types": measures.block_types(io),
-        "metadata_fraction": measures.metadata_fraction(io),
+        "block_types": (block_types := measures.block_types(io)),
+        "metadata_fraction": metadata_fraction(io, block_types),
         "file_types": measures.file_types(io),
         "apps": apps if apps["package"].count() else apps.clear(),
         "processes": measures.volume(io, by=("owner_comm",)),
@@ -208,7 +209,7 @@ _MIX: Final = Section(
             "mix",
             "mix",
             plot.mix,
-            "Shares of the operations in the requests that carry data, and in their bytes.",
+            "Shares of the operations in the requests other than flushes, and in their bytes.",
         ),
         Figure(
             "rwbs",
