@@ -440,7 +440,9 @@ def test_writers_are_unknown_if_most_of_their_bytes_are(unknown: int, is_told: b
         | {"owner_via": "submitter" if comm else "unknown"}
         for n, (op, comm) in enumerate(ways)
     ]
-    told = headline.of(made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces)).gaps
+    of = made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces)
+    coverage = measures.coverage(of.requests, of.io).to_dicts()
+    told = headline.of(made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces, coverage=coverage)).gaps
     assert [gap.about for gap in told if gap.about in ("writers", "processes")] == ["writers"] * is_told
 
 
