@@ -349,6 +349,17 @@ def test_labels_of_a_logarithmic_time_do_not_overlap(ratio: float) -> None:
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
+def test_differences_beyond_the_axis_are_marked_as_such() -> None:
+    rows = [("a", 1.0, 251.0), ("b", 141.0, 1.0), ("c", 1.0, 2.0)]
+    columns = {"unit": "", "verdict": "worse", "lo": None, "hi": None}
+    table = pl.DataFrame([{"what": w, "first": a, "second": b, "difference": b / a, **columns} for w, a, b in rows])
+    ax = plot.compare_overview(table.cast({"lo": pl.Float64, "hi": pl.Float64}))
+    ax.figure.draw_without_rendering()
+    low, high = ax.get_xlim()
+    labels = [tick.label1.get_text() for tick in ax.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    assert (labels[0], labels[-1]) == ("≤ 1/64", "≥ 64")
+
+
 def test_latency_distribution_is_the_table() -> None:
     points = [(1000, 0.25), (50_000, 0.5), (2_000_000, 1.0)]
     rows = [("cumulative_ratio", "D2C", "read", *point) for point in points]

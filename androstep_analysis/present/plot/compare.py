@@ -262,8 +262,7 @@ def compare_overview(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
     with paper.drawing(ax, _height(data.height)) as ax:
         if data.is_empty():
             return paper.no_data(ax)
-        limits = [pl.col(name).clip(_LEAST_FACTOR, _MOST_FACTOR) for name in values]
-        data = data.with_columns(limits)
+        data = data.with_columns(pl.col(*values).clip(_LEAST_FACTOR, _MOST_FACTOR))
         colours = [_OVERVIEW[verdict] for verdict in data["verdict"]]
         _bars(ax, np.arange(data.height, dtype=float), data, tuple(values), 1.0, colours)
         ax.axvline(1, color="#222222", linewidth=0.6)
@@ -271,10 +270,16 @@ def compare_overview(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
         for verdict in paper.ordered(data["verdict"].cast(pl.String), _OVERVIEW):
             ax.plot([], [], linestyle="", marker="o", markersize=4, color=_OVERVIEW[verdict], label=verdict)
         ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}"))
+        ax.xaxis.set_major_formatter(FuncFormatter(_factor))
         ax.set_xlabel("Times as much as the first")
         paper.legend(ax, above=True, columns=2)
         return ax
+
+
+def _factor(value: float, _: int) -> str:
+    """Format a factor. Those beyond the limits are drawn there."""
+    limit = "≥ " if value >= _MOST_FACTOR else "≤ " if value <= _LEAST_FACTOR else ""
+    return f"{limit}{value:g}" if value >= 1 else f"{limit}1/{1 / value:g}"
 
 
 @paper.of_any_table

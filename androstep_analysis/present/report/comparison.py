@@ -60,7 +60,10 @@ def write_overview(found: Overview, path: Path) -> None:
     """Write the page of the differences between two sides to `path`, like `write`."""
     shown = found.table.head(changes.MOST_ROWS)
     figure = plot.compare_overview(shown)
-    caption = "B as a multiple of A, with intervals that hold together with 95 %. Right of the line, B is higher"
+    caption = (
+        "B as a multiple of A, with intervals that hold together with 95 %. Right of the line, B is higher. What only "
+        "one side has is not drawn."
+    )
     parts = [
         Part(
             "shown",
