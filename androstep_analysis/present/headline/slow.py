@@ -184,9 +184,13 @@ def _when(row: Row) -> Sentence:
     begin: list[Part] = ["at ", Amount(row["at_ns"], "ns"), "; "]
     if peers == 1:
         return Sentence("when", (*begin, f"the only {kind} of the recording"))
-    slower = peers - 1 - faster
-    than = f"all {faster:,} other" if not slower else f"all but {slower:,} of {peers - 1:,} other"
-    return Sentence("when", (*begin, f"slower than {than} {kinds} (median ", Amount(row["median_ns"], "ns"), ")"))
+    others, slower = peers - 1, peers - 1 - faster
+    rank = f"slower than all but {slower:,} of {others:,} other {kinds}"
+    if not slower:
+        rank = f"slower than all {others:,} other {kinds}" if others > 1 else f"slower than the other {kind}"
+    elif not faster:
+        rank = f"not slower than any of {others:,} other {kinds}" if others > 1 else f"not slower than the other {kind}"
+    return Sentence("when", (*begin, rank, " (median ", Amount(row["median_ns"], "ns"), ")"))
 
 
 def _process(row: Row) -> Sentence:

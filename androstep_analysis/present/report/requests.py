@@ -162,8 +162,8 @@ _APPS: Final = Section(
         ),
     ),
     key="package",
-    unknown="No known path is in the directory of an Android app. If paths are missing, add an image or a listing of the "
-    "filesystem (androstep ingest --image-after, --listing-after).",
+    unknown="No known path is in the directory of an Android app. If paths are missing, add an image or a listing of "
+    "the filesystem (androstep ingest --image-after, --listing-after).",
     unknown_if_empty=True,
 )
 _FILES: Final = Section(
