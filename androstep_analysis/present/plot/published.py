@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from androstep_analysis.measures.tables import Table, frame
 from androstep_analysis.present.plot import intervals, paper, text
@@ -26,6 +26,9 @@ _ROWS: Final = {"journal_mode": "Journal mode", "synchronous": "PRAGMA synchrono
 
 _HOLLOW: Final[dict[str, Any]] = {"markerfacecolor": "white"}
 """The look of a mark in a row that was emulated."""
+
+_WIDE: Final = 300
+"""If the axis ends at this many times its beginning, only powers of ten have labels."""
 
 
 @paper.of_any_table
@@ -221,5 +224,8 @@ def _name_rows(ax: Axes, names: list[str], **options: Any) -> None:
 
 
 def _log_axis(ax: Axes) -> None:
-    paper.label_decades(ax.xaxis)
+    """Label powers of ten on the x axis, and 2 and 5 between them if it is short."""
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high / low < _WIDE else (1,), numticks=20))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
