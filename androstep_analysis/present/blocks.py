@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from androstep_analysis.common.markup import Element, el
 from androstep_analysis.present.headline.slow import Block
 
@@ -12,8 +14,10 @@ def element(block: Block, *, is_linked: bool = False) -> Element:
     If `is_linked`, its duration links to its time in the figures of the page (page.js handles the link).
     """
     cells: list[Element] = []
-    for one in block.sentences:
-        about = el("a", one.about, href="#t={},{}".format(*block.span_ns)) if is_linked and not cells else one.about
-        words = el("code", block.bar) if one.parts == (block.bar,) else str(one)
-        cells += [el("dt", about), el("dd", words, class_=one.kind)]
+    for about, members in itertools.groupby(block.sentences, lambda one: one.about):
+        is_link = is_linked and not cells
+        cells.append(el("dt", el("a", about, href="#t={},{}".format(*block.span_ns)) if is_link else about))
+        for one in members:
+            words = el("code", block.bar) if one.parts == (block.bar,) else str(one)
+            cells.append(el("dd", words, class_=one.kind))
     return el("dl", *cells, class_="told")

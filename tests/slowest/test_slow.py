@@ -321,6 +321,28 @@ def test_nothing_to_list() -> None:
         androstep.slow(empty, "trim")
 
 
+@pytest.mark.parametrize(
+    ("lengths", "ranks"),
+    [
+        ((5,), ["the only read of the recording"]),
+        ((9, 5), ["slower than the other read", "not slower than the other read"]),
+        ((9, 9), ["not slower than the other read"] * 2),
+        (
+            (9, 7, 5),
+            [
+                "slower than all 2 other reads",
+                "slower than all but 1 of 2 other reads",
+                "not slower than any of 2 other reads",
+            ],
+        ),
+    ],
+)
+def test_the_rank_among_operations_of_its_kind(lengths: tuple[int, ...], ranks: list[str]) -> None:
+    rows = [{"op": "read", "sector": 80 * n, "queue_ns": 0, "complete_ns": end} for n, end in enumerate(lengths)]
+    said = ["".join(map(str, block.sentences[1].parts)) for block in layout.blocks(androstep.slow(made.capture(rows)))]
+    assert [words.partition("; ")[2].partition(" (median")[0] for words in said] == ranks
+
+
 def test_what_nobody_waits_for_is_listed_where_there_is_nothing_else() -> None:
     flags = dict.fromkeys(("sync", "fua", "preflush"), False)
     row = {"op": "write", **flags, "queue_ns": 0, "issue_ns": 1, "complete_ns": 9, "sector": 0}
@@ -337,6 +359,7 @@ def test_a_notebook_and_a_terminal_show_the_same_blocks() -> None:
         for sentence in block.sentences:
             assert sentence.about in repr(shown) and f"<dt>{sentence.about}</dt>" in html
         assert block.bar in repr(shown) and f"<code>{block.bar}</code>" in html
+    assert html.count("<dt>stages</dt>") == len(layout.blocks(androstep.slow(one_call())))
     assert repr(androstep.show(schema.empty("slow"))) == "No rows."
 
 
