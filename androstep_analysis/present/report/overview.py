@@ -73,7 +73,9 @@ def numbers(capture: Capture, results: Results) -> Element:
     """Return the key figures. Unknown figures are omitted."""
     shown = []
     if (time := length(capture)) is not None:
-        parts = f"in {len(capture.jumps) + 1} parts" if capture.jumps else f"{sum(capture.events.values()):,} events"
+        events = sum(capture.events.values())
+        counted = f"{events:,} event{'s' if events != 1 else ''}"
+        parts = f"in {len(capture.jumps) + 1} parts" if capture.jumps else counted
         shown.append(tile("Recorded", time, parts))
     for op, title in (("read", "Read"), ("write", "Written"), ("discard", "Discarded")):
         of_op = _values(results, "mix", op=op)
