@@ -15,7 +15,7 @@ import polars as pl
 from androstep_analysis import bench, replay
 from androstep_analysis.bench.tables import JOB
 from androstep_analysis.capture import Capture
-from androstep_analysis.common import losses, schema
+from androstep_analysis.common import losses, pages, schema
 from androstep_analysis.common.conditions import Condition, check, parse
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.manifest import FACTS
@@ -87,7 +87,10 @@ def of_release(
         raise InputError(f"{directory}: has no tables/captures; give a dataset made by `androstep release`")
     tables = {name: _files(path, part) for name, path in directories.items()}
     released = _typed(tables.pop("captures"), "captures").sort("capture_id")
-    captures = (released if capture_id is None else released.filter(capture_id=capture_id)).collect()
+    try:
+        captures = (released if capture_id is None else released.filter(capture_id=capture_id)).collect()
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{directory}: no released tables ({str(error).partition(chr(10))[0]})") from None
     return [
         Recording(
             facts["capture_id"],
@@ -101,10 +104,11 @@ def of_release(
 
 def _files(directory: Path, part: str | None) -> pl.LazyFrame:
     """Return the rows of a released table, or of one of its files. The table is empty if that file does not exist."""
-    if part is None:
-        return pl.scan_parquet(directory / "**/*.parquet", hive_partitioning=False)
-    if (directory / part).is_file():
-        return pl.scan_parquet(directory / part, glob=False, hive_partitioning=False)
+    found = sorted(directory.rglob("*.parquet")) if part is None else [directory / part]
+    for path in (found := [path for path in found if path.exists()]):
+        pages.check(path)
+    if found:
+        return pl.scan_parquet(found, glob=False, hive_partitioning=False)
     return schema.empty(directory.name).with_columns(capture_id=pl.lit(None, pl.String)).lazy()
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis.common import schema
+from androstep_analysis.common import pages, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.replay import names
 
@@ -114,6 +114,8 @@ def tables(directory: str | PathLike[str]) -> dict[str, pl.LazyFrame]:
 
 def _scan(root: Path, name: str) -> pl.LazyFrame:
     files = sorted(root.rglob("*.parquet"))
+    for path in files:
+        pages.check(path)
     rows = pl.scan_parquet(files, glob=False, hive_partitioning=False)
     present = rows.collect_schema()
     # Earlier releases lack columns that were added since.

@@ -33,9 +33,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis.common import schema
+from androstep_analysis.common import pages, schema
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.datasets import columns, pages, parquet
+from androstep_analysis.datasets import columns, parquet
 from androstep_analysis.link.evidence import filetype
 
 SHORTEST = 4

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from androstep_analysis.common import files, manifest, schema
+from androstep_analysis.common import files, manifest, pages, schema
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.datasets import anonymise, parquet, survivors
 from androstep_analysis.datasets.release import ANONYMISATION, MANIFEST, SUMS, VERSION, sums
@@ -182,10 +182,11 @@ def _tables(root: Path, stated: Mapping[str, Any], listed: Sequence[str]) -> tup
 def _rows(path: Path, expected: pa.Schema, problems: list[str], name: str) -> int:
     """Return the number of rows of a file; append to `problems` if it deviates from its schema."""
     try:
+        pages.check(path)
         metadata = pq.read_metadata(path)
         columns = metadata.schema.to_arrow_schema()
-    except (OSError, pa.ArrowException) as error:
-        problems.append(f"{name}: no Parquet file ({str(error).splitlines()[0]})")
+    except (InputError, pa.ArrowException) as error:
+        problems.append(str(error).splitlines()[0])
         return 0
     if not columns.equals(expected):
         problems.append(f"{name}: its columns are not those of its schema; fetch the release again")

@@ -25,7 +25,7 @@ from androstep_analysis import bench
 from androstep_analysis.bench.measures import measures
 from androstep_analysis.bench.summarise import medians
 from androstep_analysis.bench.tables import RUN
-from androstep_analysis.common import schema
+from androstep_analysis.common import pages, schema
 from androstep_analysis.common.errors import InputError
 
 ACCESSES: Final = ("seq_read", "rand_read", "seq_write", "rand_write")
@@ -185,8 +185,9 @@ def read(path: str | Path) -> pl.DataFrame:
     >>> again.equals(model)
     True
     """
+    pages.check(Path(path))
     try:
-        return schema.conform(pl.read_parquet(path), "device_model")
+        return schema.conform(pl.read_parquet(path, glob=False), "device_model")
     except (pl.exceptions.PolarsError, schema.SchemaError) as error:
         raise InputError(
             f"{path}: no table device_model ({str(error).splitlines()[0]}); give a file with the result of whatif.fit"

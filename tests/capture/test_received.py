@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.needs import left_to_prove
 from support.tree import ROOT
@@ -315,6 +317,44 @@ def test_links_that_form_a_loop_are_a_sentence(target: str, received: Path) -> N
     (received / "raw/other").symlink_to("trace.csv")
     with pytest.raises(InputError, match=r"links form a loop|missing"):
         capture.open(forged(received, lambda content: None))
+
+
+# -- forged Parquet files ----------------------------------------------------------------------------------------------
+
+
+def with_column(values: Any) -> Callable[[Path], object]:
+    return lambda path: pq.write_table(
+        pa.table({"capture_id": values}), path, compression="zstd", write_statistics=False, store_schema=False
+    )
+
+
+PARQUET: dict[str, Callable[[Path], object]] = {
+    "rows": with_column(pa.repeat("x", 1 << 22).dictionary_encode()),
+    "text": with_column(["x" * (1 << 26)]),
+    "nested": with_column([{"x": [1]}]),
+    "encrypted": lambda path: path.write_bytes(b"PARE" + bytes(99) + b"\x20\0\0\0PARE"),
+    "empty": lambda path: path.touch(),
+    "endless": lambda path: path.symlink_to("/dev/zero"),
+    "FIFO": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("kind", PARQUET)
+@pytest.mark.parametrize("command", ["compare", "whatif"])
+def test_a_forged_parquet_file_is_a_sentence(
+    kind: str, command: str, received: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = tmp_path / "set/tables/captures/part.parquet"
+    part.parent.mkdir(parents=True)
+    PARQUET[kind](part)
+    paths = (
+        [str(tmp_path / "set"), "--measure", "volume"]
+        if command == "compare"
+        else [str(received), "--model", str(part)]
+    )
+    assert main([command, *paths]) == 1
+    error = capsys.readouterr().err
+    assert (error.count("\n"), str(part) in error) == (1, True)
 
 
 # -- where it is read and printed --------------------------------------------------------------------------------------

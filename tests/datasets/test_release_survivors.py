@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from androstep_analysis.common import pages
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.datasets import pages, survivors
+from androstep_analysis.datasets import survivors
 
 NAME = "Geheimnis"
 

@@ -7,14 +7,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from androstep_analysis import capture, compare, ingest
 from androstep_analysis.capture import sources
 from androstep_analysis.capture.classes import NO_CLASSES, Classes
-from androstep_analysis.common import manifest, scratch
+from androstep_analysis.common import manifest, pages, scratch
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.ingest import recording
 
@@ -111,9 +111,15 @@ def _results(directory: Path) -> list[Place]:
     return [Place(str(directory))] if sources.files(directory) != (directory,) else []
 
 
-def _captures(file: Path | IO[bytes]) -> list[str]:
+def _captures(file: Path) -> list[str]:
     """Return the captures in a file of table captures. A file of a release has one."""
-    return sorted(pl.read_parquet(file, columns=["capture_id"])["capture_id"].unique())
+    pages.check(file)
+    try:
+        found = pl.read_parquet(file, columns=["capture_id"], glob=False)
+        found = found.match_to_schema({"capture_id": pl.String})
+        return found["capture_id"].drop_nulls().unique().sort().to_list()
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{file}: no table captures ({str(error).partition(chr(10))[0]}); fetch it again") from None
 
 
 def _is_set(path: Path) -> bool:
@@ -168,8 +174,9 @@ def _found(filesystem: Any, top: str) -> Iterator[Place]:
     }
     for path in sorted(parts):
         directory, _, part = path.partition(f"/{_RELEASED}/")
-        with filesystem.open(path, "rb") as file:
-            captures = _captures(file)
+        with scratch.directory("collection") as copy:
+            filesystem.get(path, str(copy / "part.parquet"))
+            captures = _captures(copy / "part.parquet")
         for capture_id in captures:
             yield Place(filesystem.unstrip_protocol(directory), part, capture_id)
 

@@ -1,4 +1,4 @@
-"""Read the raw pages and metadata of a Parquet file, so that they can be searched for names.
+"""Read the raw pages and metadata of a Parquet file: to search them for names, and to refuse forged files.
 
 A Parquet reader returns only the values of rows. A dictionary page may hold values that no row uses, and footers, page
 headers and indexes repeat values. Page headers use Thrift's compact protocol (apache/parquet-format, README and
@@ -7,19 +7,64 @@ parquet.thrift; apache/thrift, thrift-compact-protocol).
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.files import limit_of
 
 _DATA_PAGE_V2 = 3
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY = range(1, 9)
 _STRUCT = 12
+
+
+MOST_MIB: Final = 32
+"""The default limit of the rows (in 2^16) and of the decompressed pages (in MiB) of a small Parquet file.
+
+A file may have as many rows more as it has bytes, and 16 times its size in pages. Tables of releases have less than one
+row in 3 bytes, and at most 3 times their size in pages.
+"""
+
+MOST: Final = "ANDROSTEP_MAX_PARQUET_MIB"
+"""The environment variable that raises this limit."""
+
+
+def check(path: Path) -> None:
+    """Raise `InputError` unless this is a regular Parquet file that needs no more memory than its size justifies.
+
+    A forged file of some kilobytes can state billions of rows, or pages of gigabytes.
+    """
+    if not path.is_file():  # Opening a FIFO would wait.
+        raise InputError(f"{path}: no regular file; give a Parquet file")
+    try:
+        metadata = pq.read_metadata(path)
+        size = path.stat().st_size
+        limit = limit_of(MOST, MOST_MIB)
+        rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+        chunks = [(start, end) for start, end, _, _ in _chunks(metadata)]
+        if sum(end - start for start, end in chunks) > size:
+            raise ValueError("columns that overlap")
+        unpacked = 0
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for start, end in chunks:
+                while start < end and unpacked <= (limit << 20) + 16 * size:
+                    header, start = _page_header(data, start)
+                    start += header[3]
+                    unpacked += header[2]
+    except (IndexError, KeyError, ValueError, OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: no Parquet file ({str(error).partition(chr(10))[0]}); fetch it again") from None
+    if max(rows, metadata.num_rows) > (limit << 16) + size or unpacked > (limit << 20) + 16 * size:
+        raise InputError(
+            f"{path}: {size} bytes unpack to {rows} rows and {unpacked >> 20} MiB or more, as only forged files do; "
+            f"to read it, set {MOST} above {limit}"
+        )
 
 
 @dataclass(frozen=True)
@@ -37,7 +82,7 @@ def read(path: Path) -> Parts:
     around: list[bytes] = []
     place = 0
     try:
-        for start, end, codec, is_text in sorted(_chunks(path)):
+        for start, end, codec, is_text in sorted(_chunks(pq.read_metadata(path))):
             around.append(data[place:start])
             place = start
             while place < end:
@@ -52,9 +97,8 @@ def read(path: Path) -> Parts:
     return Parts(tuple(texts), b"\0".join(around))
 
 
-def _chunks(path: Path) -> Iterator[tuple[int, int, str, bool]]:
+def _chunks(metadata: pq.FileMetaData) -> Iterator[tuple[int, int, str, bool]]:
     """Yield start, end and codec of each column chunk, and whether it holds text."""
-    metadata = pq.read_metadata(path)
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(number)
@@ -90,7 +134,7 @@ _V2_LEVELS, _V2_COMPRESSED = -1, -2
 """Keys that `_page_header` adds to the field numbers for pages of version 2."""
 
 
-def _page_header(data: bytes, place: int) -> tuple[dict[int, int], int]:
+def _page_header(data: bytes | mmap.mmap, place: int) -> tuple[dict[int, int], int]:
     """Return the integer fields of a PageHeader and the offset of the page's body.
 
     Field 1 is the type, 2 the uncompressed size, 3 the compressed size.
@@ -107,7 +151,7 @@ def _page_header(data: bytes, place: int) -> tuple[dict[int, int], int]:
     return header, place
 
 
-def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, object], int]:
+def _struct(data: bytes | mmap.mmap, place: int, depth: int = 0) -> tuple[dict[int, object], int]:
     """Parse a struct into its fields by number. Values are integers, booleans and structs; other types are None."""
     if depth > 8:
         raise ValueError("structs in structs without end")
@@ -125,7 +169,7 @@ def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, object],
     return fields, place + 1
 
 
-def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[object, int]:
+def _value(data: bytes | mmap.mmap, place: int, kind: int, depth: int) -> tuple[object, int]:
     if kind in (_TRUE, _FALSE):
         return int(kind == _TRUE), place
     if kind in (_I16, _I32, _I64):
@@ -141,7 +185,7 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[object, int]
     raise ValueError(f"a page header with a field of type {kind}")
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes | mmap.mmap, place: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[place]
@@ -150,6 +194,8 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
         shift += 7
         if not byte & 128:
             return value, place
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
 
 
 def _signed(zigzag: int) -> int:
