@@ -25,6 +25,8 @@ import pyarrow as pa
 from androstep_analysis.common.errors import InputError, Loss, printable
 
 _STEP = 1 << 18
+_FIRST_STEP = 1 << 10
+"""The bytes that are read first of a member, because a file of 2 MB may consist of 100,000 members."""
 _SMALL_BYTES = 1 << 30
 
 
@@ -157,6 +159,7 @@ class Deflate:
     def __init__(self, data: Bytes | bytes | memoryview, wbits: int, start: int = 0) -> None:
         self._data: Bytes = _Memory(bytes(data)) if isinstance(data, bytes | memoryview) else data
         self._position = start
+        self._step = _FIRST_STEP
         self._inflate = zlib.decompressobj(wbits)
 
     @property
@@ -176,7 +179,8 @@ class Deflate:
     def _input(self) -> bytes:
         if self._inflate.unconsumed_tail:
             return self._inflate.unconsumed_tail
-        data = self._data.read(self._position, _STEP)
+        data = self._data.read(self._position, self._step)
+        self._step = min(2 * self._step, _STEP)
         self._position += len(data)
         return data
 
@@ -211,10 +215,12 @@ class _Gzip:
 
     def _open(self, start: int) -> None:
         """Go to the deflate stream of the member at `start`, after its optional fields (RFC 1952, 2.3)."""
-        header = self._data.read(start, 1 << 17)
+        header = self._data.read(start, 10)
         if len(header) < 10:
             raise EOFError
         flags, position = header[3], 10
+        if flags & 28:
+            header = self._data.read(start, 1 << 17)
         if flags & 4:  # FEXTRA
             position += 2 + int.from_bytes(header[position : position + 2], "little")
         for flag in (8, 16):  # FNAME, FCOMMENT
@@ -328,18 +334,28 @@ class ZipMember:
 
 
 def zip_members(raw: Bytes) -> dict[str, ZipMember] | None:
-    """Return the files in a zip archive by name; None if it is not a zip archive, or has lost its central directory."""
+    """Return the files in a zip archive by name; None if it is not a zip archive, or has lost its central directory.
+
+    Raises
+    ------
+    InputError
+        If files overlap: some kilobytes can then unpack to any size.
+    """
     try:
         with zipfile.ZipFile(Readable(raw)) as archive:
-            return {
-                member.filename: ZipMember(
-                    member.header_offset, member.CRC, bool(member.flag_bits & 1), member.compress_size
-                )
-                for member in archive.infolist()
-                if not member.is_dir() and not member.filename.startswith("__MACOSX/")
-            }
+            members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
         return None
+    end = 0
+    for member in sorted(members, key=lambda member: member.header_offset):
+        if member.header_offset < end:
+            raise InputError(f"{raw.name}: files in the zip archive overlap, as only in a forged one; do not use it")
+        end = member.header_offset + 30 + member.compress_size
+    return {
+        member.filename: ZipMember(member.header_offset, member.CRC, bool(member.flag_bits & 1), member.compress_size)
+        for member in members
+        if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+    }
 
 
 def zipped(raw: Bytes, member: ZipMember, losses: tuple[Loss, ...] = ()) -> Packed:

@@ -20,7 +20,9 @@ from androstep_analysis.perceived.gui import MAX_BYTES, Snapshot
 _NAME = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})(?:-(?P<end>[0-9]{1,18}))?\.xml", re.ASCII | re.DOTALL)
 _TWO = re.compile(r"(?:.*[^0-9])?(?P<ts>[0-9]{1,18})-(?P<end>[0-9]{1,18})\.xml", re.ASCII | re.DOTALL)
 _MAX_TOTAL = 4 << 30
-"""The most that is read of one archive, since a few kilobytes can hold any number of zeros."""
+"""The most that is read. All dumps are held in memory."""
+_MAX_RATIO, _ALWAYS = 64, 64 << 20
+"""Dumps of an archive may be this many times its size, but always `_ALWAYS`. Text like theirs packs to a tenth."""
 
 _ZIP_MAGIC, _ZIP_HEADER = b"PK\x03\x04", 30
 """The begin of the header of a file in a zip archive, and its length up to the name (APPNOTE.TXT, 4.3.7)."""
@@ -77,7 +79,8 @@ def read(path: Path) -> tuple[list[Snapshot], tuple[Loss, ...]]:
     """
     shown = printable(str(path))
     losses: list[Loss] = []
-    found = list(_within_limits(_members(path, shown, losses), losses))
+    most = _MAX_TOTAL if path.is_dir() else min(_MAX_TOTAL, max(_ALWAYS, _MAX_RATIO * path.stat().st_size))
+    found = list(_within_limits(_members(path, shown, losses), losses, most))
     if not found:
         why = f" ({losses[0].message})" if losses else ""
         raise InputError(
@@ -86,15 +89,15 @@ def read(path: Path) -> tuple[list[Snapshot], tuple[Loss, ...]]:
     return sorted(found, key=lambda one: (one.ts_ns, one.end_ns)), tuple(losses)
 
 
-def _within_limits(members: Iterator[tuple[str, bytes]], losses: list[Loss]) -> Iterator[Snapshot]:
+def _within_limits(members: Iterator[tuple[str, bytes]], losses: list[Loss], most: int) -> Iterator[Snapshot]:
     total = oversized = 0
     for name, xml in members:
         span = times(PurePosixPath(name).name)
         if span is None:
             continue
         total += len(xml)
-        if total > _MAX_TOTAL:
-            losses.append(Loss("unread", 1, f"more than {_MAX_TOTAL >> 30} GiB of dumps: the rest was not read"))
+        if total > most:
+            losses.append(Loss("unread", 1, f"more than {most >> 20} MiB of dumps: the rest was not read"))
             break
         if len(xml) > MAX_BYTES:
             oversized += 1

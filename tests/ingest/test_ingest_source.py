@@ -151,6 +151,38 @@ def test_a_stored_file_whose_size_only_the_directory_of_a_zip_states_is_read(tmp
     assert ingest.read(path).events == {"block_rq_issue": 3}
 
 
+def test_a_zip_with_files_that_overlap_is_refused(tmp_path: Path) -> None:
+    """The entries of the central directory name the same compressed bytes, as in a bomb of 200 KB for 100 GB."""
+    path = tmp_path / "overlap.zip"
+    contents = zip_of(("a", LINE), ("b", LINE))
+    second = contents.index(b"PK\x03\x04", 4).to_bytes(4, "little")
+    entry = contents.rindex(b"PK\x01\x02") + 42
+    assert contents[entry : entry + 4] == second
+    path.write_bytes(contents[:entry] + bytes(4) + contents[entry + 4 :])
+    with pytest.raises(InputError, match="files in the zip archive overlap"):
+        ingest.read(path)
+
+
+def test_a_gzip_file_of_many_members_reads_each_byte_few_times(tmp_path: Path) -> None:
+    path = tmp_path / "members.gz"
+    path.write_bytes(gzip.compress(b"") * 3000 + gzip.compress(TEXT))
+    raw = source.opened(path)
+    done = 0
+
+    class Counting:
+        name, size = raw.name, raw.size
+
+        def read(self, offset: int, size: int) -> bytes:
+            nonlocal done
+            data = raw.read(offset, size)
+            done += len(data)
+            return data
+
+    data, losses = compression.drained("x", "gzip", lambda: compression._Gzip(Counting()))
+    assert (data, losses) == (TEXT, ())
+    assert done < 100 * raw.size
+
+
 def test_a_zip_without_a_recording_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "two.zip"
     path.write_bytes(zip_of(("a", b"1"), ("b", b"2")))
