@@ -31,9 +31,9 @@ MOST = "ANDROSTEP_MAX_IMAGE_GIB"
 """The environment variable that raises this limit."""
 
 MOST_RUNS = 1 << 23
-"""The default limit of the runs of free blocks in an image, and of those of its FAT chains.
+"""The default limit of the runs of free blocks in an image, of those of its FAT chains, and of the files of NTFS.
 
-A run needs some hundred bytes of memory.
+A run needs some hundred bytes of memory. FAT may have 8 times as many clusters.
 """
 
 RUNS = "ANDROSTEP_MAX_IMAGE_RUNS"
@@ -97,11 +97,11 @@ class Image:
                 yield offset, self.read(offset, min(step, end - offset))
                 offset += step
 
-    def check_runs(self, count: int) -> None:
-        """Raise `InputError` if a table has more than `MOST_RUNS` runs of blocks, as only a forged one has."""
-        if count > (limit := limit_of(RUNS, MOST_RUNS)):
+    def check_runs(self, count: int, what: str = "runs of blocks of one use", factor: int = 1) -> None:
+        """Raise `InputError` if there are more than `factor` times `MOST_RUNS`, as only a forged image has."""
+        if count > (limit := factor * limit_of(RUNS, MOST_RUNS)):
             raise InputError(
-                f"{self.path}: more than {limit} runs of blocks of one use; if the filesystem is that fragmented, set"
+                f"{self.path}: more than {limit} {what}; if the filesystem is that large or fragmented, set"
                 f" {RUNS} to a larger number"
             )
 

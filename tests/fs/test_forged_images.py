@@ -292,6 +292,40 @@ def test_a_fragmented_bitmap_is_refused_in_a_sentence(ext4: Path, monkeypatch: p
         fs.read(ext4, dev=0, source="image_after")
 
 
+def test_an_exfat_image_of_billions_of_clusters_is_refused(tmp_path: Path) -> None:
+    """Most of the table lies in a hole of the image, so that it takes no disk space."""
+    ext4_oracle.require("mkfs.exfat")
+    image = tmp_path / "image"
+    image.touch()
+    os.truncate(image, 16 << 20)
+    subprocess.run(["mkfs.exfat", image], check=True, stdout=subprocess.DEVNULL)
+    patch(image, 72, struct.pack("<QIIII", 1 << 34, 2048, 1 << 26, 1 << 27, 0x7FFFFFF0))
+    os.truncate(image, 1 << 43)
+    with pytest.raises(InputError, match=f"more than {8 * images.MOST_RUNS} clusters"):
+        fs.read(image, dev=0, source="image_after")
+
+
+def test_an_ntfs_image_with_a_huge_table_of_files_is_refused(tmp_path: Path) -> None:
+    ext4_oracle.require("mkfs.ntfs")
+    image = tmp_path / "image"
+    image.touch()
+    os.truncate(image, 8 << 20)
+    subprocess.run(["mkfs.ntfs", "-F", "-q", "-c", "4096", image], check=True, stdout=subprocess.DEVNULL)
+    cluster = word(image, 48)
+    record = at = cluster * 4096
+    at += word(image, record + 20) & 0xFFFF
+    while word(image, at) != 0x80:  # attribute $DATA of $MFT
+        at += word(image, at + 4)
+    run = at + (word(image, at + 32) & 0xFFFF)
+    patch(image, run, bytes([0x14]) + words(1 << 28) + bytes([cluster, 0]))
+    patch(image, at + 24, struct.pack("<Q", (1 << 28) - 1))
+    patch(image, at + 40, struct.pack("<3Q", *[1 << 40] * 3))
+    patch(image, 40, struct.pack("<Q", 1 << 40))
+    os.truncate(image, 1 << 41)
+    with pytest.raises(InputError, match=f"more than {images.MOST_RUNS} files"):
+        fs.read(image, dev=0, source="image_after")
+
+
 def test_chunks_are_the_records_that_are_not_in_holes(tmp_path: Path) -> None:
     file = tmp_path / "sparse"
     file.write_bytes(b"a" * 5000)

@@ -87,6 +87,7 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
 
 def _read(image: Image, dev: int, source: str) -> Filesystem:
     volume = layout.read_volume(image)
+    image.check_runs(volume.nr_clusters, "clusters", 8)
     chains = Chains(image, volume)
     tree = _Tree(image, volume, chains)
     tree.walk()

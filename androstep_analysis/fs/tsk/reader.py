@@ -56,8 +56,10 @@ def read(path: str | Path, *, dev: int, source: str, offset_bytes: int = 0) -> F
             f"{path}: byte {offset_bytes} begins {name} that The Sleuth Kit cannot open ({_reason(error)}); give an"
             " image of a whole, decrypted filesystem"
         ) from error
-    tree.walk()
     with reading(path, offset_bytes) as image:
+        if kind.fs_type == "ntfs":  # The Sleuth Kit visits every record of a file, also in holes of the image.
+            image.check_runs(int(filesystem.info.last_inum), "files")
+        tree.walk()
         return _filesystem(image, filesystem, kind, tree, dev, source)
 
 
