@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,8 @@ _OF_SQLITE: Final = {f"sqlite_{name}": f"perf_sqlite_{name}" for name in ("inser
 
 _DATABASE: Final = b"SQLite format 3\0"
 _MOST_ROWS: Final = 100_000
+_MOST_BYTES_OF_ROW: Final = 1 << 12
+"""A row has some hundred bytes. In a forged database any number of rows may share the same pages."""
 
 _ROW: Final = re.compile(r"(?m)^\d+([|,])\"?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\"?\1.*\1\"?(?:Yes\(Purge\)|No)\"?\1")
 _NUMBER: Final = r"(?<![\d.,])(\d+(?:\.\d+)?)"
@@ -89,6 +92,7 @@ def _rows_of_database(data: bytes) -> Iterator[dict[str, Any]]:
     """Yield the rows of table history. A database in WAL mode is read without its log."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         database.deserialize(data[:18] + b"\1\1" + data[20:])
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_BYTES_OF_ROW)
         try:
             database.execute("PRAGMA trusted_schema = OFF")
             kinds = database.execute("SELECT type FROM sqlite_master WHERE name = 'history'").fetchall()
@@ -96,7 +100,7 @@ def _rows_of_database(data: bytes) -> Iterator[dict[str, Any]]:
                 raise InputError("this database has no table history of AndroBench")
             rows = database.execute("SELECT * FROM history")
             columns = [column[0] for column in rows.description]
-            for row in rows.fetchmany(_MOST_ROWS):
+            for row in itertools.islice(rows, _MOST_ROWS):
                 yield dict(zip(columns, row, strict=True))
         except sqlite3.Error as error:
             raise InputError(f"a damaged database ({printable(str(error))}); copy history.db again") from None

@@ -134,6 +134,7 @@ def test_other_programs_are_not_taken_for_it(text: str, tmp_path: Path) -> None:
         "WITH RECURSIVE n(avg_mbps_sr) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT * FROM n",
         "UPDATE history SET avg_mbps_sr = 1e99",
         "UPDATE history SET num_thread = 'many'",
+        "UPDATE history SET target = hex(zeroblob(8000))",
     ],
 )
 def test_a_database_that_means_harm_is_refused(statement: str, tmp_path: Path) -> None:
