@@ -103,6 +103,15 @@ def test_any_pieces(
     check(opened, tmp_path / "x", block_bytes=block_bytes, objects=objects, op=op)
 
 
+def test_terabytes_in_one_request_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    piece = {"op": "write", "dev": made.DEV, "sector": 0, "nr_sectors": 1 << 31, "bytes": 1 << 40, "request_id": 0}
+    opened = made.capture(io=[{**piece, "issue_ns": 0}])
+    with pytest.raises(InputError, match=r"268,435,456 accesses .*--block-size.* or set ANDROSTEP_MAX_EXPORT_GIB"):
+        records(opened, tmp_path / "x")
+    assert not (tmp_path / "x").stat().st_size
+    assert len(records(opened, tmp_path / "x", block_bytes=1 << 30)) == 1 << 10
+
+
 def hits(objects: list[int], size: int) -> int:
     """Return the hits of an LRU cache of this many objects."""
     cache: OrderedDict[int, None] = OrderedDict()

@@ -36,6 +36,9 @@ from support.checkout import copied
 from support.tree import ROOT, ignored
 
 from androstep_analysis import schema
+from androstep_analysis.common import files, pages
+from androstep_analysis.datasets.export import oraclegeneral
+from androstep_analysis.fs import image
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ONE_OF_EACH_KIND = {"README.md", "docs/start.md", "docs/sql.md"}
@@ -174,6 +177,18 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", prose)]
     local = [target for target in targets if target and "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    stated = dict(re.findall(r"(?m)^\| `(\w+)` \| (\d+) \|", (ROOT / "SECURITY.md").read_text("utf-8")))
+    limits = {
+        files.MOST_TEXT: files.MOST_TEXT_MIB,
+        pages.MOST: pages.MOST_MIB,
+        image.MOST: image.MOST_GIB,
+        image.RUNS: image.MOST_RUNS,
+        oraclegeneral.MOST: oraclegeneral.MOST_GIB,
+    }
+    assert stated == {name: str(limit) for name, limit in limits.items()}
 
 
 # -- the runner itself: a page that is wrong must fail ----------------------------------------------------------------

@@ -20,6 +20,7 @@ from androstep_analysis import measures, native
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import units
 from androstep_analysis.common.errors import InputError
+from androstep_analysis.common.files import limit_of
 from androstep_analysis.datasets.export.batches import batches
 from androstep_analysis.ingest.block.oraclegeneral import RECORD_BYTES
 
@@ -27,6 +28,12 @@ BLOCK_BITS = 40
 """An object id has the block's number in these bits, and the number of its device or file above them."""
 
 MAX_SPACES = 1 << (64 - BLOCK_BITS)
+
+MOST_GIB = 4
+"""The default limit of the file's size: a request of a few bytes in a trace may state terabytes of blocks."""
+
+MOST = "ANDROSTEP_MAX_EXPORT_GIB"
+"""The environment variable that raises this limit."""
 
 USES = 1 << 20
 """Number of uses written at once."""
@@ -45,12 +52,17 @@ def write(
     An object is a block of a device, or with ``objects="files"`` a block of a file wherever it is stored; blocks
     without known file remain blocks of their device. A partial use counts as a use. A record is completed at the next
     use of its block, so `file` must be readable, writable and seekable. Memory grows with the number of different
-    blocks (32 bytes each at most).
+    blocks (32 bytes each at most). Raises `InputError` for a file of more than `MOST_GIB`.
     """
     pieces = _pieces(capture, objects, op, block_bytes)
     first_ns, uses = pieces.select(pl.col("time_ns").min(), pl.col("blocks").sum()).collect().row(0)
     if not uses:
         return
+    if uses * RECORD_BYTES > limit_of(MOST, MOST_GIB) << 30:
+        raise InputError(
+            f"{uses:,} accesses to blocks need {uses * RECORD_BYTES:,} B and more memory than that; give a larger"
+            f" block_bytes (--block-size), or set {MOST} to a larger number"
+        )
     if not file.seekable():
         raise InputError("oracleGeneral cannot be written to standard output; give a file with -o")
     try:
