@@ -4,8 +4,10 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-#define LOOK_BYTES (INT64_C(64) << 20) /* mapped at a time */
-#define FILL_BYTES (1 << 20)
+#define LOOK_BYTES     (INT64_C(64) << 20) /* mapped at a time */
+#define FILL_BYTES     (1 << 20)
+#define EVICT_ATTEMPTS 8
+#define EVICT_PAUSE_US 20000
 
 #ifndef SYS_cachestat
 #define SYS_cachestat 451 /* on every architecture */
@@ -21,18 +23,6 @@ void cache_drop_all(struct cache_found *found)
     /* Drop the caches of all filesystems: the file of a loop device is cached by another filesystem. */
     sync();
     found->dropped = file_command(AT_FDCWD, path, "3", 0) == 0;
-}
-
-int cache_evict(int file)
-{
-    struct stat about;
-    if (fstat(file, &about) < 0 || fsync(file) < 0)
-        return -1;
-    if (S_ISBLK(about.st_mode) && ioctl(file, BLKFLSBUF, 0) < 0 && errno != EACCES && errno != EPERM)
-        return -1;
-    int error = posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-    errno = error;
-    return error ? -1 : 0;
 }
 
 int cache_fill(int file, int64_t bytes)
@@ -119,14 +109,43 @@ static int64_t look_unmapped(int file, int64_t bytes)
     return resident < bytes ? resident : bytes;
 }
 
-void cache_look(int file, int64_t bytes, struct cache_found *found)
+/* Return the number of resident bytes among the first `bytes` of the file, and how it was found; -1: unknown. */
+static int64_t look(int file, int64_t bytes, const char **by)
 {
     int64_t resident = look_mapped(file, bytes);
-    found->by = "mincore";
+    *by = "mincore";
     if (resident < 0) {
         resident = look_unmapped(file, bytes);
-        found->by = resident < 0 ? "none" : "cachestat";
+        *by = resident < 0 ? "none" : "cachestat";
     }
+    return resident;
+}
+
+int cache_evict(int file)
+{
+    const char *by;
+    struct stat about;
+    if (fstat(file, &about) < 0 || fsync(file) < 0)
+        return -1;
+    if (S_ISBLK(about.st_mode) && ioctl(file, BLKFLSBUF, 0) < 0 && errno != EACCES && errno != EPERM)
+        return -1;
+    /* The kernel keeps pages that it uses itself at that moment, such as those that it migrates or looks at (DAMON). */
+    for (int attempt = 0; attempt < EVICT_ATTEMPTS; attempt++) {
+        int error = posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+        if (error) {
+            errno = error;
+            return -1;
+        }
+        if (look(file, about.st_size, &by) <= 0)
+            break;
+        usleep(EVICT_PAUSE_US);
+    }
+    return 0;
+}
+
+void cache_look(int file, int64_t bytes, struct cache_found *found)
+{
+    int64_t resident = look(file, bytes, &found->by);
     found->bytes += bytes;
     found->resident_bytes = resident < 0 || found->resident_bytes < 0 ? -1 : found->resident_bytes + resident;
 }

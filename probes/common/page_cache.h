@@ -17,8 +17,8 @@ struct cache_found {
  * to drop each file. Only cache_look determines the state. */
 void cache_drop_all(struct cache_found *found);
 
-/* Evict a file by fsync and POSIX_FADV_DONTNEED; for a block device also by BLKFLSBUF. Returns 0, or -1 with errno
- * set. */
+/* Evict a file by fsync and POSIX_FADV_DONTNEED; for a block device also by BLKFLSBUF. Asks again for pages that are
+ * still resident. Returns 0, or -1 with errno set. */
 int cache_evict(int file);
 
 /* Read the file once. Returns 0, or -1 with errno set. */

@@ -171,8 +171,8 @@ def test_a_saved_model_is_read_and_anything_else_refused(tmp_path: Path) -> None
     assert whatif.read_model(tmp_path / "model.parquet").equals(model)
     model.drop("access").write_parquet(tmp_path / "other.parquet")
     (tmp_path / "text.parquet").write_text("no table")
-    for name in ("other", "text"):
-        with pytest.raises(InputError, match="no table device_model"):
+    for name, problem in (("other", "no table device_model"), ("text", "no Parquet file")):
+        with pytest.raises(InputError, match=problem):
             whatif.read_model(tmp_path / f"{name}.parquet")
 
 
