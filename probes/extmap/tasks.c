@@ -25,16 +25,26 @@ static const struct record_field task_fields[] = {
 
 const struct record_type task_type = RECORD_TYPE("task", "tasks", "A thread that was running.", task_fields);
 
-/* The start time is field 22 of /proc/PID/stat (Documentation/filesystems/proc.rst); field 3 follows the name. */
-#define SPACES_BEFORE_START (22 - 3)
+enum { FLAGS = 9, START = 22 }; /* fields of /proc/PID/stat (Documentation/filesystems/proc.rst) */
 
-/* Return the start of a thread in ns of CLOCK_RECORD. `after_name` is the text after the name in its stat file. */
-static int64_t start_time(const char *after_name)
+/* Flags of a thread, the same since Linux 2.6.30 (include/linux/sched.h). */
+#define PF_EXITING 0x4
+#define PF_KTHREAD 0x200000
+
+/* Return a number in a thread's stat file, or -1. `after_name` is the text after the name; field 3 follows it. */
+static int64_t stat_number(const char *after_name, int wanted)
 {
     const char *field = after_name;
-    for (int number = 0; field && number < SPACES_BEFORE_START; number++)
+    for (int number = 3; field && number < wanted; number++)
         field = strchr(field + 1, ' ');
-    return field ? strtoll(field, NULL, 10) * (1000000000 / sysconf(_SC_CLK_TCK)) : RECORD_NULL_INT64;
+    return field ? strtoll(field, NULL, 10) : -1;
+}
+
+/* Return the start of a thread in ns of CLOCK_RECORD. */
+static int64_t start_time(const char *after_name)
+{
+    int64_t ticks = stat_number(after_name, START);
+    return ticks < 0 ? RECORD_NULL_INT64 : ticks * (1000000000 / sysconf(_SC_CLK_TCK));
 }
 
 static int32_t real_user(const char *status)
@@ -108,7 +118,7 @@ static void read_process(struct process *process, const char *pid, const struct 
 
 static int record_task(struct record *out, const struct process *process, const char *tid)
 {
-    const char *cmdline = process->cmdline[0] ? process->cmdline : NULL;
+    int64_t flags = 0;
     struct task_row row = {
         .started_ns = RECORD_NULL_INT64,
         .listed_ns = clock_now(CLOCK_RECORD),
@@ -117,7 +127,7 @@ static int record_task(struct record *out, const struct process *process, const 
         .uid = RECORD_NULL_INT32,
         .oom_score_adj = RECORD_NULL_INT64,
     };
-    struct record_text texts[] = {{NULL, 0}, record_text(cmdline), {NULL, 0}, record_text(process->serves)};
+    struct record_text texts[] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, record_text(process->serves)};
     char path[96], stat[1024], status[4096];
     snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/stat", process->pid, tid);
     if (procfs_read(path, stat, sizeof stat) <= 0)
@@ -127,14 +137,19 @@ static int record_task(struct record *out, const struct process *process, const 
     if (name && name_end && name < name_end) {
         texts[0] = (struct record_text){name + 1, (size_t)(name_end - name - 1)};
         row.started_ns = start_time(name_end + 1);
+        flags = stat_number(name_end + 1, FLAGS);
     }
+    if (flags & PF_EXITING) /* It has neither a command line nor open files, as if it were a kernel thread. */
+        return 0;
+    if (!(flags & PF_KTHREAD))
+        texts[1] = record_text(process->cmdline);
     snprintf(path, sizeof path, "/proc/%.20s/task/%.20s/status", process->pid, tid);
     if (procfs_read(path, status, sizeof status) > 0)
         row.uid = real_user(status);
     if (row.tid == row.pid)
         row.oom_score_adj = oom_score_adj(process->pid);
     if (row.uid >= 0)
-        texts[2] = record_text(packages_of(process->packages, (unsigned int)row.uid, cmdline));
+        texts[2] = record_text(packages_of(process->packages, (unsigned int)row.uid, texts[1].bytes));
     return record_add(out, &task_type, &row, texts);
 }
 
