@@ -67,6 +67,9 @@ class Description:
         return files
 
 
+_LARGE_BYTES = 1 << 26
+"""Digests of larger files take noticeable time."""
+
 SNAPSHOTS = ("image_before", "image_after", "listing_before", "listing_after")
 
 
@@ -83,7 +86,10 @@ def manifest_of(paths: Sequence[Path], description: Description) -> Manifest:
             raise InputError(f"{path}: no such file")
         if not path.is_file() and not path.is_dir():  # Reading it might never end.
             raise InputError(f"{path}: is a pipe or a device; copy its contents into a file")
-    given = [manifest.in_place(path, _role(path)) for path in paths if not path.is_dir()]
+    roles = [(path, _role(path)) for path in paths if not path.is_dir()]
+    if [role for _, role in roles] == ["trace"] and description.format is None and description.csv_columns is None:
+        _check_large(roles[0][0])
+    given = [manifest.in_place(path, role) for path, role in roles]
     traces = [Path(source.path) for source in given if source.role == "trace"]
     described = recording.described(recordings[0]) if recordings else _recorded_with(traces)
     remaining = [source for source in described.sources if source.role not in snapshots]
@@ -134,6 +140,12 @@ def _recorded_with(paths: Sequence[Path]) -> Manifest:
         else:
             manifests.setdefault(None, Manifest(sources=()))
     return manifest.common(tuple(manifests.values())) if manifests else Manifest(sources=())
+
+
+def _check_large(path: Path) -> None:
+    """Raise `InputError` for a large file that is no recording, such as a disk's image, before its digest is made."""
+    if path.stat().st_size > _LARGE_BYTES:
+        ingest.check(path)
 
 
 def _role(path: Path) -> str:

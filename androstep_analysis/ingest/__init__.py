@@ -37,7 +37,7 @@ from androstep_analysis.ingest import (
     staging,
     tasks,
 )
-from androstep_analysis.ingest.archive import Archive
+from androstep_analysis.ingest.archive import ZIP, Archive
 from androstep_analysis.ingest.block import biosnoop, blkparse, blktrace, most, opencas, oraclegeneral
 from androstep_analysis.ingest.block import csv as block_csv
 from androstep_analysis.ingest.format import Format
@@ -110,6 +110,16 @@ def _firsts(path: Path) -> list[Path]:
     if path.is_file() and path.stat().st_size:
         return [path]
     return blktrace.first_members(path) or ftrace_raw.first_members(path) or [path]
+
+
+def check(path: Path) -> None:
+    """Raise `InputError` if a file's first bytes show that it is no recording, as `read` does for the whole file."""
+    source = spacing.printed(Source.of(path, head(path)))
+    if not source.size or source.head.startswith(ZIP) or Archive.is_one(source):
+        return
+    heads = (source.head, *(copy.head for copy in spacing.copies(source.head)))
+    if others.document(source.head) is None and not any(map(_format_of, heads)):
+        raise InputError(f"{source.name}: {_advice(source)}")
 
 
 def read(

@@ -11,7 +11,7 @@ from androstep_analysis.ingest import source as sources
 from androstep_analysis.ingest.compression import Readable, ZipMember, zip_members, zipped
 from androstep_analysis.ingest.source import Source
 
-_ZIP = b"PK\x03\x04"
+ZIP = b"PK\x03\x04"
 
 
 def _inside(name: str) -> str:
@@ -34,7 +34,7 @@ class Archive:
         self._source = source
         self._members: dict[str, tuple[int, int] | ZipMember] = {}
         self.losses = source.losses
-        if source.head.startswith(_ZIP):
+        if source.head.startswith(ZIP):
             members = zip_members(source) or {}
             self._members = {_inside(name): member for name, member in members.items()}
             return
@@ -51,7 +51,7 @@ class Archive:
     @staticmethod
     def is_one(source: Source) -> bool:
         """Return whether the source is a zip archive, or begins with a tar header with a correct checksum."""
-        if source.head.startswith(_ZIP):
+        if source.head.startswith(ZIP):
             return bool(zip_members(source))
         try:
             tarfile.TarInfo.frombuf(source.head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")

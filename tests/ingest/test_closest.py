@@ -156,6 +156,20 @@ def test_what_is_found_is_said(name: str, tmp_path: Path) -> None:
     assert "\x1b" not in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("magic", "said"),
+    [(b"", "no known recording; "), (b"\x53\xef", "an image of a filesystem; pass it with --image-before")],
+)
+def test_the_begin_of_a_large_file_suffices(magic: bytes, said: str, tmp_path: Path) -> None:
+    """Reading a terabyte for its digest would exceed the limit of a test."""
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek(1080)
+        file.write(magic)
+    with pytest.raises(InputError, match=f"file: {said}"):
+        capture.open(tmp_path / "file")
+
+
 HEADERS = {
     "time_us,op,sector,nr_sectors,latency_us": "time:us,op,offset:sectors,size:sectors,response:us",
     "Timestamp;Host;Type;Offset;Size;ResponseTime": "';time:s,-,op,offset:B,size:B,response:s'",

@@ -71,6 +71,8 @@ class Read:
 
 def read(path: Path) -> Read:
     """Run `ingest.read` and check the properties of every reader."""
+    if path.is_file():
+        ingest.check(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         staging = ingest.read(path)
