@@ -105,6 +105,9 @@ struct process {
     const char *pid, *serves; /* `serves` is from `served_device` */
     char cmdline[RECORD_TEXT_BYTES];
     const struct packages *packages;
+    /* Record its threads even while they exit. They have no command line and no open files, so that a listing of all
+     * would state that they serve nobody. */
+    bool may_exit;
 };
 
 static void read_process(struct process *process, const char *pid, const struct packages *packages)
@@ -112,6 +115,7 @@ static void read_process(struct process *process, const char *pid, const struct 
     process->pid = pid;
     process->serves = served_device(pid);
     process->packages = packages;
+    process->may_exit = false;
     if (!read_cmdline(pid, process->cmdline, sizeof process->cmdline))
         process->cmdline[0] = '\0';
 }
@@ -139,7 +143,7 @@ static int record_task(struct record *out, const struct process *process, const 
         row.started_ns = start_time(name_end + 1);
         flags = stat_number(name_end + 1, FLAGS);
     }
-    if (flags & PF_EXITING) /* It has neither a command line nor open files, as if it were a kernel thread. */
+    if (flags & PF_EXITING && !process->may_exit)
         return 0;
     if (!(flags & PF_KTHREAD))
         texts[1] = record_text(process->cmdline);
@@ -177,6 +181,7 @@ int extmap_process(struct record *out, int32_t pid, const struct packages *packa
     struct process process;
     snprintf(number, sizeof number, "%d", (int)pid);
     read_process(&process, number, packages);
+    process.may_exit = true;
     return record_task(out, &process, number);
 }
 
