@@ -106,7 +106,7 @@ struct process {
     char cmdline[RECORD_TEXT_BYTES];
     const struct packages *packages;
     /* Record its threads even while they exit. They have no command line and no open files, so that a listing of all
-     * would state that they serve nobody. */
+     * would state that they serve no other process. */
     bool may_exit;
 };
 
