@@ -117,8 +117,7 @@ def check(path: Path) -> None:
     source = spacing.printed(Source.of(path, head(path)))
     if not source.size or source.head.startswith(ZIP) or Archive.is_one(source):
         return
-    heads = (source.head, *(copy.head for copy in spacing.copies(source.head)))
-    if others.document(source.head) is None and not any(map(_format_of, heads)):
+    if others.document(source.head) is None and not any(map(_format_of, _heads(source))):
         raise InputError(f"{source.name}: {_advice(source)}")
 
 
@@ -312,12 +311,16 @@ def _contents(format: Format, source: Source, spool: Spool) -> Staging:
         return format.read(source, spool)
 
 
+def _heads(source: Source) -> tuple[bytes, ...]:
+    """Return the begin of a file as it is, and with what was probably done to it undone."""
+    return (source.head, *(copy.head for copy in spacing.copies(source.head)))
+
+
 def _advice(source: Source) -> str:
     """Describe a file that is no known recording, and suggest what to do."""
-    heads = (source.head, *(copy.head for copy in spacing.copies(source.head)))
     return (
         histograms.described(source)
-        or next(filter(None, map(others.kind, heads)), None)
+        or next(filter(None, map(others.kind, _heads(source))), None)
         or f"no known recording; {closest.found(source.head)}; known formats are {_format_titles()}, and any CSV of"
         " block I/O with `androstep ingest --csv-columns` (docs/formats.md)"
     )

@@ -143,7 +143,7 @@ static int record_task(struct record *out, const struct process *process, const 
         row.started_ns = start_time(name_end + 1);
         flags = stat_number(name_end + 1, FLAGS);
     }
-    if (flags & PF_EXITING && !process->may_exit)
+    if (flags > 0 && flags & PF_EXITING && !process->may_exit)
         return 0;
     if (!(flags & PF_KTHREAD))
         texts[1] = record_text(process->cmdline);

@@ -431,8 +431,8 @@ def test_everything_fits_a_terminal(
     assert [line for line in printed if columns(line) > width] == []
 
 
-@pytest.mark.parametrize(("unknown", "is_told"), [(1, False), (2, False), (3, True), (4, True)])
-def test_writers_are_unknown_if_most_of_their_bytes_are(unknown: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("unknown", "is_stated"), [(1, False), (2, False), (3, True), (4, True)])
+def test_writers_are_unknown_if_most_of_their_bytes_are(unknown: int, is_stated: bool) -> None:
     """The owner of reads is known here, so that the processes as a whole are not unknown."""
     ways = [("write", None)] * unknown + [("write", "app")] * (4 - unknown) + [("read", "app")]
     pieces = [
@@ -442,8 +442,8 @@ def test_writers_are_unknown_if_most_of_their_bytes_are(unknown: int, is_told: b
     ]
     of = made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces)
     coverage = measures.coverage(of.requests, of.io).to_dicts()
-    told = headline.of(made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces, coverage=coverage)).gaps
-    assert [gap.about for gap in told if gap.about in ("writers", "processes")] == ["writers"] * is_told
+    gaps = headline.of(made.capture([{"op": op, "nr_sectors": 8} for op, _ in ways], pieces, coverage=coverage)).gaps
+    assert [gap.about for gap in gaps if gap.about in ("writers", "processes")] == ["writers"] * is_stated
 
 
 @pytest.mark.parametrize("label", ["a", "temporary", "background", "a longer label"])

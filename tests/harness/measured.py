@@ -147,9 +147,7 @@ class Known:
             "ts", inside, pl.col("pid").cast(pl.Int64), queued="ts"
         )
         issued = self.recording.issued.with_row_index("request").select("request", "ts", inside).explode("at")
-        latest = issued.sort("ts").join_asof(
-            bios.explode("at").sort("ts"), on="ts", by="at", check_sortedness=False, strategy="backward"
-        )
+        latest = issued.sort("ts").join_asof(bios.explode("at").sort("ts"), on="ts", by="at", check_sortedness=False)
         requests = latest.group_by("request").agg(
             pl.col("pid").sort_by("queued").drop_nulls().first(), ts=pl.col("queued").min(), bytes=pl.len() * SECTOR
         )

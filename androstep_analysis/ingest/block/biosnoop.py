@@ -138,7 +138,7 @@ def _issue_error_ns(names: list[str], head: bytes) -> int:
     row = _line(names).search(head)
     if row is None:
         return 0
-    done, took = (len(cell) - 1 - cell.find(b".") for cell in (row[1], row[len(names)]))
+    done, took = (len(cell.partition(b".")[2]) for cell in (row[1], row[len(names)]))
     return int(10 ** max(0, 9 - done) + 10 ** max(0, 6 - took))
 
 
