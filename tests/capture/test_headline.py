@@ -327,6 +327,14 @@ def test_a_recording_without_requests_is_never_called_complete(tmp_path: Path) -
     assert told[1] == ("missing", "no block requests", "unusual")
 
 
+@pytest.mark.parametrize(("state", "files"), [("whole", "most calls: /a 1"), ("resumed", None)])
+def test_a_file_is_named_for_the_calls_that_began_in_the_recording(state: str, files: str | None) -> None:
+    calls = made.table("syscalls", [{"call": "chdir", "state": state, "path": "/a"}])
+    tables = {name: table.collect() for name, table in made.capture().tables.items()}
+    told = headline.of(made.of_tables(tables | {"syscalls": calls}))
+    assert {one.about: str(one) for one in told.sentences}.get("files") == files
+
+
 @pytest.mark.parametrize(
     "event", ["block_io_start: 8,0 W 4096 () 64 + 8 [dd]", "block_rq_insert: 8,0 W 0 () 64 + 8 [d]"]
 )

@@ -59,8 +59,10 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
     sentences = [moved] if moved else []
     gaps = [] if moved else [unknown.paths()]
     if (calls["duration_ns"] > 0).any():
-        by, on = _most_time(measures.callers(syscalls), "comm"), _most_time(paths, "path")
-        parts = [*_most_time(calls, "call"), *(["; by ", *by] if by else []), *(["; on ", *on] if on else [])]
+        most = _most(calls, "duration_ns", "ns", "call")
+        by = _most(measures.callers(syscalls), "duration_ns", "ns", "comm")
+        on = _most(paths, "duration_ns", "ns")
+        parts = [*most, *(["; by ", *by] if by else []), *(["; on ", *on] if on else [])]
         sentences.append(Sentence("times", ("most spent in ", *parts)))
     else:
         gaps.append(unknown.call_times())
@@ -68,24 +70,18 @@ def _calls(syscalls: pl.LazyFrame) -> Headline:
     return Headline((*sentences, grid(header, rows, _more(calls.height, "system calls"))), tuple(gaps))
 
 
-def _most_time(table: pl.DataFrame, name: str) -> list[Part]:
-    """Return the names with the most time in calls, and that time; empty if no name or no time is known."""
-    first = table.filter(pl.col("duration_ns") > 0).sort("duration_ns", name, descending=[True, False]).head(NAMED)
-    return listed(named(found, ns, "ns") for found, ns in first.select(name, "duration_ns").iter_rows())
+def _most(table: pl.DataFrame, column: str, unit: str, name: str = "path") -> list[Part]:
+    """Return the names with the largest values, and these; empty if no name or no value above 0 is known."""
+    first = table.filter(pl.col(column) > 0).sort(column, name, descending=[True, False]).head(NAMED)
+    return listed(named(found, value, unit) for found, value in first.select(name, column).iter_rows())
 
 
 def _paths(paths: pl.DataFrame) -> Sentence | None:
     """Return the files with the most bytes written and read. If no bytes are known, the files with the most calls."""
-    clauses: list[list[Part]] = []
-    for column, verb in (("written", "written"), ("read", "read")):
-        first = paths.filter(pl.col(column) > 0).sort(column, "path", descending=[True, False]).head(NAMED)
-        if first.height:
-            names = listed(named(path, size, "B") for path, size in first["path", column].iter_rows())
-            clauses.append([f"most {verb}: ", *names])
-    if not clauses and paths.height:
-        first = paths.sort("count", "path", descending=[True, False]).head(NAMED)
-        names = listed(named(path, n, "calls") for path, n in first["path", "count"].iter_rows())
-        clauses.append(["most calls: ", *names])
+    moved = {column: _most(paths, column, "B") for column in ("written", "read")}
+    clauses = [[f"most {column}: ", *names] for column, names in moved.items() if names]
+    if not clauses and (names := _most(paths, "count", "calls")):
+        clauses = [["most calls: ", *names]]
     return Sentence("files", tuple(listed(clauses, "; "))) if clauses else None
 
 
