@@ -215,15 +215,17 @@ def test_a_recording_is_seen_while_it_goes_on(tmp_path: Path, loop: str, keeps: 
     assert [path.name for path in tmp_path.glob("*capture*")] == (["capture"] if keeps else [])
 
 
-def test_a_command_is_run_and_waited_for(tmp_path: Path, loop: str) -> None:
+def test_a_command_is_run_and_waited_for(tmp_path: Path, loop: str, capsys: pytest.CaptureFixture[str]) -> None:
     with connected(tmp_path) as (device, fake):
-        command = ["dd", "if=/dev/zero", f"of={loop}", "bs=4096", "count=50", "oflag=direct"]
+        command = ["sh", "-c", f"dd if=/dev/zero of={loop} bs=4096 count=50 oflag=direct && echo all written"]
         with device.record(out=tmp_path / "capture", preset="block", trace=[loop], command=command) as recorded:
             pass
         assert recorded.capture is not None
         requests = recorded.capture.requests.filter(op="write", submit_comm="dd").collect()
         assert requests.filter(pl.col("nr_sectors") == 8)["sector"].sort().to_list() == list(range(0, 400, 8))
         assert recorded.capture.facts["workload"] == " ".join(command)
+        said = capsys.readouterr().err
+        assert "androstep: all written\n" in said and "50+0 records out" in said
         assert recorded.capture.facts["device"] == fake.model.properties["ro.product.model"]
 
 

@@ -27,7 +27,7 @@ from androstep_analysis.device.record.perfetto import config_with_root
 from androstep_analysis.device.record.segments import Fetching
 from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Facts, facts
-from androstep_analysis.device.session.job import KILLED, Job
+from androstep_analysis.device.session.job import KILLED, SHOWN, Job
 from androstep_analysis.device.session.shell import PREFIX
 from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
 from androstep_analysis.device.transport.notices import notify
@@ -210,7 +210,9 @@ class Recording:
         word = quoted([program])
         written = f"fsync {word} 2>/dev/null || sync {word} 2>/dev/null || sync"
         self.device.ensure(written, f"write {name}", root=True, timeout_s=_FINISH_S)
-        self._jobs[name] = self.device.start([program, *words], root=True, directory=f"{self._directory}/{name}")
+        self._jobs[name] = self.device.start(
+            [*SHOWN, program, *words], root=True, directory=f"{self._directory}/{name}"
+        )
 
     def _until_recording(self) -> None:
         """Wait until iotrace records or has ended.

@@ -24,7 +24,7 @@ from androstep_analysis.device.record import perfetto, perfetto_session, shell_l
 from androstep_analysis.device.record.recording import ABOUT, about, capture_of, fetch_later, kept_on_failure, place_of
 from androstep_analysis.device.session import Session, left
 from androstep_analysis.device.session.facts import Block, Facts, facts
-from androstep_analysis.device.session.job import Job
+from androstep_analysis.device.session.job import SHOWN, Job
 from androstep_analysis.device.session.queries import query_all
 from androstep_analysis.device.session.shell import PREFIX
 from androstep_analysis.device.transport import DeviceError, LinkLost, quoted
@@ -152,7 +152,7 @@ class StockRecording:
         fs_types = {mount.fs_type for mount in known.mounts}.intersection(perfetto.FILESYSTEMS)
         perfetto_session.start(device, directory, perfetto.config(fs_types, self._seconds, switches=self._switches))
         if self._command:
-            self._job = device.start(self._command)
+            self._job = device.start([*SHOWN, *self._command])
 
 
 def fetch(device: Session, directory: str, out: Path) -> Capture:

@@ -24,6 +24,9 @@ _LINE_BYTES = 1 << 20
 _OFTEN_S, _SELDOM_S = 0.05, 0.5
 """Seconds between polls: the first and the longest interval. Each poll costs the device a few processes."""
 
+SHOWN = ("sh", "-c", 'exec "$0" "$@" >&2')
+"""Words before a program whose standard output is to be shown with its errors while it runs."""
+
 KILLED = 128 + 9
 """Status of a program that was killed together with its shell, or by a restart of the device."""
 
