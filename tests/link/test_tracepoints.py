@@ -751,6 +751,24 @@ def test_without_events_about_writers_the_submitter_is_inferred():
     assert answer(got) == [(1500, 0, 1, "app5", 1, "inferred")]
 
 
+@pytest.mark.parametrize("map_source", ["tracepoint", "image", "inferred"])
+@pytest.mark.parametrize("block_type", ["metadata", "directory"])
+def test_metadata_may_be_of_others_than_the_process_that_writes_it_back(block_type, map_source):
+    """Of three processes, only the last two change metadata; sync writes back what they changed."""
+    events = fs_events(wrote(13, 0, 7), handle(6, 1, 2), handle(6, 2, 1), handle(6, 5, 0))
+    kind = pl.lit(block_type).cast(schema.enum("io", "block_type"))
+    written = pieces((1500, 12, 0, 1, 5), (1600, 12, 1, 1, 2), (1700, 12, 2, 1, 7)).with_columns(
+        block_type=kind, map_source=pl.lit(map_source), meta=pl.lit(True)
+    )
+    assert answer(owned(written, events)) == [
+        (1500, 0, 1, None, 0, "unknown"), (1600, 1, 1, "app2", 1, "inferred"), (1700, 2, 1, None, 0, "unknown"),
+    ]  # fmt: skip
+    names = {row[3:] for row in answer(owned(written, events, lost_events=1))}
+    assert names == {("app5", 1, "inferred"), ("app2", 1, "inferred"), ("app7", 1, "inferred")}
+    read = written.with_columns(op=pl.lit("read").cast(schema.enum("io", "op")))
+    assert set(owned(read, events)["owner_via"]) == {"submitter"}
+
+
 def test_what_is_only_guessed_to_be_metadata_is_not_its_submitters():
     metadata = pl.lit("metadata").cast(schema.enum("io", "block_type"))
     guess = pieces((1500, 12, 0, 1, 5)).with_columns(block_type=metadata, map_source=pl.lit("inferred"))
@@ -759,7 +777,7 @@ def test_what_is_only_guessed_to_be_metadata_is_not_its_submitters():
     marked = guess.with_columns(meta=pl.lit(True))
     assert answer(owned(marked, fs_events())) == [(1500, 0, 1, "app5", 1, "inferred")]
     certain = marked.with_columns(map_source=pl.lit("tracepoint"))
-    assert answer(owned(certain, fs_events())) == [(1500, 0, 1, "app5", 1, "submitter")]
+    assert answer(owned(certain, fs_events())) == [(1500, 0, 1, "app5", 1, "inferred")]
 
 
 def test_what_the_journal_thread_writes_as_metadata_while_it_commits_is_the_journal():

@@ -42,7 +42,10 @@ FACTS = {"map_source": "tracepoint", "owner_via": "write_begin", "source": "trac
 
 @cache
 def as_all(certainty: str) -> Capture:
-    """Return the demo with all names `inferred`, or all of them a `fact`."""
+    """Return the demo with all names `inferred`, or all of them a `fact`.
+
+    It has no metadata without an owner, whose cost is always divided by inference among those who changed metadata.
+    """
     demo = androstep.open(DEMO)
     tables = dict(demo.tables)
     for name in ("io", "files"):
@@ -56,7 +59,8 @@ def as_all(certainty: str) -> Capture:
             for column in columns
         )  # fmt: skip
     package = pl.when(pl.col("owner_pid").is_not_null()).then("com.example." + pl.col("owner_comm"))
-    tables["io"] = tables["io"].with_columns(owner_package=package)
+    is_nobodys = pl.col("block_type").is_in(["metadata", "directory"]) & (pl.col("owner_via") == "unknown")
+    tables["io"] = tables["io"].with_columns(owner_package=package).filter(~is_nobodys)
     return Capture(demo.title, demo.manifest, tables, demo.about)
 
 

@@ -16,19 +16,24 @@ from androstep_analysis.common.losses import Losses
 from androstep_analysis.fs import tracepoints
 from androstep_analysis.link.owner.processes import Processes
 
+_PROCESS = pl.coalesce("owner_pid", -pl.col("owner_tid"))
+"""A process, or the thread of an unknown process."""
+
 _OWNER = ("owner_pid", "owner_tid", "owner_comm", "owner_package", "owner_count")
 
 
 class Transactions(NamedTuple):
-    """The `commits` of the journals, and the `_participants` of their transactions."""
+    """The `commits` of the journals, their `_changes` of metadata, and the `_participants` of their transactions."""
 
     commits: pl.DataFrame
+    changes: pl.DataFrame
     participants: pl.DataFrame
 
 
 def transactions(fs_events: pl.LazyFrame, tasks: Processes) -> Transactions:
     """Return the transactions that table fs_events records."""
-    return Transactions(commits(fs_events), _participants(fs_events, tasks))
+    changes = _changes(fs_events, tasks)
+    return Transactions(commits(fs_events), changes, _participants(changes))
 
 
 def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.DataFrame:
@@ -65,6 +70,29 @@ def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.Data
         owner_via=pl.when(is_complete).then(handle).otherwise("owner_via"),
     ).select(pieces.columns)
     return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
+
+
+def not_of_bystanders(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.DataFrame:
+    """Return the pieces; metadata that a process wrote back without having changed any has no owner.
+
+    sync and umount write back what others changed. A process that changed metadata has a handle, unless events are
+    missing; what it writes back stays inferred.
+    """
+    changes = journals.changes
+    if changes.is_empty() or lost.touching("fs_events"):
+        return pieces
+    changed = changes.select(part_dev="dev", process=_PROCESS, has_changed=True).unique()
+    pieces = pieces.with_columns(process=_PROCESS).join(
+        changed, on=["part_dev", "process"], how="left", maintain_order="left"
+    )
+    is_metadata = pl.col("meta").fill_null(False) | pl.col("block_type").is_in(["metadata", "directory"])
+    is_metadata &= (pl.col("op") == "write") & pl.col("part_dev").is_in(changed["part_dev"].implode())
+    is_of_others = is_metadata & (pl.col("owner_via") == "inferred") & pl.col("has_changed").is_null()
+    unknown = {"owner_count": pl.lit(0, pl.Int32), "owner_via": pl.lit("unknown").cast(schema.enum("io", "owner_via"))}
+    return pieces.with_columns(
+        pl.when(is_of_others.fill_null(False)).then(unknown.get(name, pl.lit(None))).otherwise(name).alias(name)
+        for name in (*_OWNER, "owner_via")
+    ).drop("process", "has_changed")
 
 
 def mark_journal_blocks(pieces: pl.DataFrame, committed: pl.DataFrame) -> pl.DataFrame:
@@ -113,18 +141,24 @@ def commits(fs_events: pl.LazyFrame) -> pl.DataFrame:
     return both.join(before, on=["dev", "transaction"], how="left", maintain_order="left")
 
 
-def _participants(fs_events: pl.LazyFrame, tasks: Processes) -> pl.DataFrame:
-    """Return the processes that dirtied blocks in each transaction: dev, transaction, handle_pid, handle_comm, …."""
+def _changes(fs_events: pl.LazyFrame, tasks: Processes) -> pl.DataFrame:
+    """Return the handles with which processes dirtied blocks: dev, transaction, is_first, tid, owner_pid, ….
+
+    `is_first` is whether the transaction is the first that the trace shows.
+    """
     columns = ("ts_ns", "dev", "transaction", "tid", "pid", "comm", "nr_blocks")
     stats = fs_events.filter(pl.col("event") == tracepoints.HANDLE).select(columns).collect()
-    stats = stats.filter(pl.col("transaction") > pl.col("transaction").min().over("dev"), pl.col("nr_blocks") > 0)
-    rows = tasks.of_threads(stats.drop("nr_blocks"))
-    process = pl.coalesce("owner_pid", -pl.col("tid"))
+    stats = stats.with_columns(is_first=pl.col("transaction") == pl.col("transaction").min().over("dev"))
+    return tasks.of_threads(stats.filter(pl.col("nr_blocks") > 0).drop("nr_blocks")).filter("is_process")
+
+
+def _participants(changes: pl.DataFrame) -> pl.DataFrame:
+    """Return the processes that dirtied blocks in each transaction: dev, transaction, handle_pid, handle_comm, …."""
     return (
-        rows.filter("is_process")
+        changes.filter(~pl.col("is_first"))
         .group_by("dev", "transaction", maintain_order=True)
         .agg(
             *(pl.col(name).last().alias(f"handle{name[5:]}") for name in _OWNER[:4]),
-            handle_count=process.n_unique().cast(pl.Int32),
+            handle_count=_PROCESS.n_unique().cast(pl.Int32),
         )
     )

@@ -32,14 +32,14 @@ def submitters(pieces: pl.DataFrame, processes: Processes) -> pl.DataFrame:
 
 
 def infer_for_others(pieces: pl.DataFrame, is_covered: pl.Expr, is_decided: pl.Expr) -> pl.DataFrame:
-    """Return the pieces; the submitter is inferred if it may have written back data of other processes, as in fsync.
+    """Return the pieces; the submitter is inferred if it may have written back what other processes modified.
 
-    Excluded are pieces whose owner `rules` decide (`is_decided`), and if the trace records modifications (`is_covered`)
-    also pieces in whose bio a probe saw no page of a file. Inferred metadata may be data.
+    A fsync does so with the data of its file, and sync, umount and a full journal with all metadata. Excluded are
+    blocks of the journal, pieces whose owner `rules` decide (`is_decided`), and if the trace records modifications
+    (`is_covered`) also pieces in whose bio a probe saw no page. An inferred block of the journal may be data.
     """
-    is_guess = (pl.col("map_source") == "inferred").fill_null(False)
-    is_data = pl.col("block_type").is_in(["data", "directory", "unknown"]) | is_guess
-    is_submitted = (is_data & (pl.col("op") == "write") & (pl.col("owner_via") == "submitter")).fill_null(False)
+    is_journal = (pl.col("block_type") == "journal") & (pl.col("map_source") != "inferred").fill_null(True)
+    is_submitted = ((pl.col("op") == "write") & (pl.col("owner_via") == "submitter") & ~is_journal).fill_null(False)
     is_inferred = is_submitted & ~(is_decided | (is_covered & pl.col("is_pageless"))).fill_null(False)
     inferred = pl.lit("inferred").cast(schema.enum("io", "owner_via"))
     return pieces.with_columns(owner_via=pl.when(is_inferred).then(inferred).otherwise("owner_via"))
