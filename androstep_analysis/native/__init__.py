@@ -46,6 +46,7 @@ class _CTable(ctypes.Structure):
 
     _fields_ = (
         ("rows", ctypes.c_size_t),
+        ("nulled", ctypes.c_size_t),
         ("capacity", ctypes.c_size_t),
         ("nr_columns", ctypes.c_size_t),
         ("strings", ctypes.c_void_p),
@@ -75,6 +76,7 @@ def library() -> ctypes.CDLL:
         ("strings_count", size, (pointer,)),
         ("strings_bytes", size, (pointer,)),
         ("strings_copy", None, (pointer, pointer, pointer)),
+        ("table_null", None, (pointer,)),
         ("table_present", size, (pointer, size)),
         ("table_copy", size, (pointer, size, pointer, size, pointer, pointer)),
     )
@@ -140,14 +142,15 @@ class Table:
     def __init__(self, name: str, capacity: int, strings: Strings | None = None) -> None:
         self.columns = schema.table(name).columns
         self.strings = Strings() if strings is None else strings
-        self._c = _CTable(0, capacity, len(self.columns), self.strings.handle)
+        self._c = _CTable(0, 0, capacity, len(self.columns), self.strings.handle)
         self._values: list[npt.NDArray[np.generic]] = []
         for index, column in enumerate(self.columns):
-            kind, dtype, none = _KINDS[column.dtype]
-            values = np.full(capacity, none, dtype)
+            kind, dtype, _ = _KINDS[column.dtype]
+            values = np.empty(capacity, dtype)
             self._values.append(values)
             self._c.values[index] = values.ctypes.data
             self._c.kinds[index] = kind
+        self._set_rows(0)
 
     @property
     def pointer(self) -> ctypes._Pointer[_CTable] | object:
@@ -175,14 +178,17 @@ class Table:
 
     def keep(self, rows: npt.NDArray[np.int64]) -> None:
         """Remove all rows except those with these ascending indices. The strings stay."""
-        for column, values in zip(self.columns, self._values, strict=True):
+        for values in self._values:
             values[: len(rows)] = values[rows]
-            values[len(rows) : self.rows] = _KINDS[column.dtype][2]
-        self._c.rows = len(rows)
+        self._set_rows(len(rows))
+
+    def _set_rows(self, count: int) -> None:
+        self._c.rows = self._c.nulled = count
+        library().table_null(self.pointer)  # C appends to rows without values
 
     def fill(self, frame: pl.DataFrame) -> None:
         """Replace all rows by those of `frame`, which has the table's columns and at most `capacity` rows."""
-        self._c.rows = frame.height
+        self._set_rows(frame.height)
         for column, values in zip(self.columns, self._values, strict=True):
             _, dtype, none = _KINDS[column.dtype]
             series = frame[column.name]

@@ -69,31 +69,15 @@ void set_up(void *handle, size_t setup)
 
 void table_clear(struct table *table)
 {
-    static const uint8_t widths[] = {8, 4, 4, 1, 4, 1};
-
-    check(table->rows <= table->capacity);
+    check(table->rows <= table->nulled && table->nulled <= table->capacity);
     for (size_t column = 0; column < table->nr_columns; column++) {
-        uint8_t *values = table->values[column];
-        size_t width = widths[table->kinds[column]];
+        const uint32_t *numbers = table->values[column];
 
-        for (size_t row = 0; row < table->rows; row++) {
-            uint8_t *at = values + row * width;
-
-            if (table->kinds[column] == KIND_STRING && table->strings) {
-                uint32_t number;
-
-                memcpy(&number, at, sizeof(number));
-                check(number == NO_STRING || number < strings_count(table->strings));
-            }
-            if (table->kinds[column] < KIND_UINT32) { // null is the lowest number
-                memset(at, 0, width);
-                at[width - 1] = 0x80;
-            } else {
-                memset(at, 0xff, width);
-            }
-        }
+        for (size_t row = 0; row < table->rows && table->kinds[column] == KIND_STRING && table->strings; row++)
+            check(numbers[row] == NO_STRING || numbers[row] < strings_count(table->strings));
     }
-    table->rows = 0;
+    table->rows = table->nulled = 0;
+    table_null(table);
 }
 
 void table_renew(struct table *table)

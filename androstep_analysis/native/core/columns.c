@@ -1,4 +1,4 @@
-// Copies columns of a table into Arrow's layout: values and a validity bitmap.
+// Fills columns of a table with null values, and copies them into Arrow's layout: values and a validity bitmap.
 #include <string.h>
 
 #include "core/table.h"
@@ -40,6 +40,28 @@ static size_t count_8(const uint8_t *values, size_t rows)
 static uint32_t none_32(uint8_t kind)
 {
     return kind == KIND_INT32 ? (uint32_t)NO_INT32 : UINT32_MAX;
+}
+
+// So many rows get null values at once: most recordings do not need the whole table, and its pages cost time.
+enum { NULLED_ROWS = 1024 };
+
+void table_null(struct table *table)
+{
+    const size_t first = table->nulled, left = table->capacity - first;
+    const size_t rows = left < NULLED_ROWS ? left : NULLED_ROWS;
+    for (size_t column = 0; column < table->nr_columns; column++) {
+        const uint8_t kind = table->kinds[column];
+        if (kind == KIND_INT64) {
+            for (size_t row = first; row < first + rows; row++)
+                put_int64(table, column, row, NO_INT64);
+        } else if (kind == KIND_BOOL || kind == KIND_CODE) {
+            memset((uint8_t *)table->values[column] + first, NO_CODE, rows);
+        } else {
+            for (size_t row = first; row < first + rows; row++)
+                put_uint32(table, column, row, none_32(kind));
+        }
+    }
+    table->nulled += rows;
 }
 
 // Return the number of rows with a value in this column.

@@ -43,6 +43,7 @@ enum kind { KIND_INT64, KIND_INT32, KIND_UINT32, KIND_BOOL, KIND_STRING, KIND_CO
 // string) or uint8_t (index of an enum's value). `columns` have the order of the schema.
 struct table {
     size_t rows;
+    size_t nulled; // rows with values or nulls; more than `rows`, unless the table is full
     size_t capacity;
     size_t nr_columns;
     struct strings *strings;
@@ -110,10 +111,15 @@ static inline bool table_is_full(const struct table *table)
     return table->rows == table->capacity;
 }
 
+// Fill the next rows after `nulled` with null values.
+API void table_null(struct table *table);
+
 // Append a row without values and return its index. The table must not be full.
 static inline size_t table_row(struct table *table)
 {
-    return table->rows++; // the owner fills the columns with null values whenever it empties the table
+    if (++table->rows == table->nulled)
+        table_null(table);
+    return table->rows - 1;
 }
 
 static inline void put_int64(struct table *table, size_t column, size_t row, int64_t value)
