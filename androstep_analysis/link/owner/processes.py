@@ -56,22 +56,26 @@ class Processes:
         - is_filesystem: a thread of the filesystem itself (journal, checkpoint, garbage collection)
         """
         keys = ["change", "tid", "pid", "comm"]
-        rows = threads.with_columns(change=self._changes.search_sorted(threads["ts_ns"], "right"))
-        rows = rows.with_columns(change=pl.when(pl.col("ts_ns").is_not_null()).then("change"))
+        change = pl.when(pl.col("ts_ns").is_not_null()).then(self._changes.search_sorted(threads["ts_ns"], "right"))
+        rows = threads.with_columns(change=change)
         # The result for a thread changes only when table tasks does: most rows are equal.
-        alike = rows.select("ts_ns", *keys).unique(keys, maintain_order=True)
-        attributed = self._of_each(alike).drop("ts_ns")
+        alike = rows.select("ts_ns", *keys).unique(keys, keep="first", maintain_order=True).sort("ts_ns")
+        parts = [self._of_each(alike.filter(pl.col("ts_ns").is_not_null()), is_dated=True)]
+        if threads["ts_ns"].has_nulls():
+            parts.append(self._of_each(alike.filter(pl.col("ts_ns").is_null()), is_dated=False))
+        attributed = pl.concat(parts).drop("ts_ns")
         return rows.join(attributed, on=keys, how="left", nulls_equal=True, maintain_order="left").drop("change")
 
-    def _of_each(self, threads: pl.DataFrame) -> pl.DataFrame:
-        """Return `of_threads` of rows without repetitions."""
+    def _of_each(self, threads: pl.DataFrame, *, is_dated: bool) -> pl.DataFrame:
+        """Return `of_threads` of rows without repetitions, sorted by time, if they have one (`is_dated`)."""
         worker = pl.when(pl.col("pid").is_null()).then(pl.col("comm").str.extract(_WORKER).cast(pl.Int32, strict=False))
-        table = self._thread_at(threads.with_columns(asking_tid=pl.coalesce(worker, "tid")), "asking_tid").with_columns(
+        asking = threads.with_columns(asking_tid=pl.coalesce(worker, "tid"))
+        table = self._thread_at(asking, "asking_tid", is_dated).with_columns(
             task_pid=pl.coalesce("pid", "thread_pid"),
             task_comm=pl.coalesce(pl.when(worker.is_null()).then("comm"), "thread_comm", "comm"),
             task_kind="thread_kind",
         )
-        first = self._thread_at(table.drop("thread_pid", "thread_comm", "thread_kind"), "task_pid")
+        first = self._thread_at(table.drop("thread_pid", "thread_comm", "thread_kind"), "task_pid", is_dated)
         is_first = pl.col("asking_tid") == pl.col("task_pid")
         is_other = (pl.col("thread_pid") != pl.col("task_pid")).fill_null(False)
         table = first.with_columns(
@@ -80,7 +84,7 @@ class Processes:
         )
         is_listed_kernel = (pl.col("task_kind") == "kernel").fill_null(False)
         is_listed_server = ((pl.col("task_kind") == "server") | (pl.col("thread_kind") == "server")).fill_null(False)
-        table = self._packages.at(table, ["task_pid", "process_comm"])
+        table = self._packages.at(table, ["task_pid", "process_comm"], is_dated)
         moves_others = pl.col("kind").is_in(OTHERS_BYTES).fill_null(False) | is_listed_kernel
         package = pl.col("listed_package")
         is_server = (
@@ -93,7 +97,7 @@ class Processes:
         return table.with_columns(
             is_process=is_process, is_server=is_server, is_filesystem=own.fill_null(False) & ~is_process
         ).select(
-            *threads.columns,
+            *("ts_ns", "change", "tid", "pid", "comm"),
             "is_process",
             "is_server",
             "is_filesystem",
@@ -103,22 +107,21 @@ class Processes:
             owner_package=pl.when("is_process").then("listed_package"),
         )
 
-    def _thread_at(self, rows: pl.DataFrame, tid: str) -> pl.DataFrame:
+    def _thread_at(self, rows: pl.DataFrame, tid: str, is_dated: bool) -> pl.DataFrame:
         """Return the rows with thread_comm, thread_pid and thread_kind: name, process and kind of `tid` at ts_ns.
 
         The trace takes precedence over a listing. A listing counts only if the thread id was not reused since. Between
         the times at which the thread was last seen under one name and first under another, its name is unknown.
         """
-        traced = self._traced.at(rows, [tid])
+        found = self._listed.at(self._traced.at(rows, [tid], is_dated), [tid], is_dated)
         is_named = (pl.col("ts_ns") < pl.col("traced_end_ns")).fill_null(True)
-        traced = traced.with_columns(traced_comm=pl.when(is_named).then("traced_comm"))
-        table = self._listed.at(traced, [tid])
         since, listed_since = (pl.col(name).fill_null(_ALWAYS) for name in ("traced_ns", "listed_ns"))
         is_same = pl.when(listed_since >= since - _START_NS)
-        return table.with_columns(
-            pl.coalesce(f"traced_{name}", is_same.then(f"listed_{name}")).alias(f"thread_{name}")
-            for name in ("comm", "pid")
-        ).select(*rows.columns, "thread_comm", "thread_pid", thread_kind=is_same.then("listed_kind"))
+        return found.with_columns(
+            thread_comm=pl.coalesce(pl.when(is_named).then("traced_comm"), is_same.then("listed_comm")),
+            thread_pid=pl.coalesce("traced_pid", is_same.then("listed_pid")),
+            thread_kind=is_same.then("listed_kind"),
+        ).drop(*self._traced.values, *self._listed.values)
 
 
 def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tuple[Loss, ...]:
@@ -149,23 +152,21 @@ class _Versions:
 
     def __init__(self, tasks: pl.DataFrame, of: list[str]) -> None:
         self._of = of
-        self._values = [name for name in tasks.columns if name not in (*of, "valid_from_ns")]
-        one = [pl.when(pl.col(name).n_unique() == 1).then(pl.col(name).first()).alias(name) for name in self._values]
+        self.values = [name for name in tasks.columns if name not in (*of, "valid_from_ns")]
+        one = [pl.when(pl.col(name).n_unique() == 1).then(pl.col(name).first()).alias(name) for name in self.values]
         tasks = tasks.with_columns(pl.col("valid_from_ns").fill_null(_ALWAYS)).drop_nulls(of)
         self._dated = tasks.group_by(*of, "valid_from_ns").agg(one).sort("valid_from_ns")
         self._ever = tasks.group_by(of).agg(one)
 
-    def at(self, rows: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-        """Return the rows, whose `keys` are the columns `of`, with the other columns at ts_ns."""
-        is_dated, indexed = pl.col("ts_ns").is_not_null(), rows.lazy().with_row_index("nth")
-        # Most threads of a long recording have ended or not begun, and a join would search all of them.
-        dated = self._dated.lazy().filter(pl.col(self._of[0]).is_in(rows[keys[0]].unique().implode()))
-        timed = indexed.filter(is_dated).sort("ts_ns").join_asof(
+    def at(self, rows: pl.DataFrame, keys: list[str], is_dated: bool) -> pl.DataFrame:
+        """Return the rows, whose `keys` are the columns `of`, with the other columns at ts_ns.
+
+        The rows are sorted by ts_ns, or have none if not `is_dated`.
+        """
+        if not is_dated:
+            return rows.join(self._ever, left_on=keys, right_on=self._of, how="left")
+        # Most threads of a long recording have ended or not begun, and the join would search all of them.
+        dated = self._dated.join(rows, left_on=self._of[0], right_on=keys[0], how="semi", maintain_order="left")
+        return rows.join_asof(
             dated, left_on="ts_ns", right_on="valid_from_ns", by_left=keys, by_right=self._of, check_sortedness=False
-        )  # fmt: skip
-        columns = ["nth", *rows.columns, *self._values]
-        found = [timed.select(columns)]
-        if rows["ts_ns"].has_nulls():
-            timeless = indexed.filter(~is_dated).join(self._ever.lazy(), left_on=keys, right_on=self._of, how="left")
-            found.append(timeless.select(columns))
-        return pl.concat(found).sort("nth").drop("nth").collect()
+        ).drop("valid_from_ns")
