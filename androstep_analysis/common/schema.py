@@ -149,6 +149,7 @@ def enum(table_name: str, column: str) -> pl.Enum:
     return dtype
 
 
+@functools.cache
 def empty(name: str) -> pl.DataFrame:
     """Return table `name` without rows."""
     return pl.DataFrame(schema=table(name).polars)

@@ -255,15 +255,19 @@ def is_own(*filesystems: str) -> pl.Expr:
     )
 
 
-def kinds(fs_events: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a row for each kind of event of each device, with the columns `_OF_KINDS`: enough for `devices`."""
+def kinds(fs_events: pl.LazyFrame) -> pl.DataFrame:
+    """Return a row for each kind of event of each device, with the columns `_OF_KINDS`.
+
+    Functions that only ask which devices have an event of a kind take this table as well as table fs_events.
+    """
     large = (pl.col("page_order") > 0).cast(pl.Int32)
-    return fs_events.select(*_OF_KINDS, page_order=large).unique().collect(engine="streaming").lazy()
+    return fs_events.select(*_OF_KINDS, page_order=large).unique().collect(engine="streaming")
 
 
-def devices(fs_events: pl.LazyFrame, condition: pl.Expr) -> list[int]:
+def devices(fs_events: pl.DataFrame | pl.LazyFrame, condition: pl.Expr) -> list[int]:
     """Return the devices with any event for which the condition holds."""
-    return fs_events.filter(condition).select(pl.col("dev").unique().drop_nulls()).collect()["dev"].to_list()
+    found = fs_events.filter(condition).select(pl.col("dev").unique().drop_nulls())
+    return found.lazy().collect()["dev"].to_list()
 
 
 def _is_of_any(fs_events: pl.LazyFrame, condition: pl.Expr, dev: pl.Expr) -> pl.Expr:
@@ -345,7 +349,7 @@ def is_recorded(events: Collection[str], recorded: Collection[str]) -> pl.Expr:
     return is_own(*filesystems) if filesystems else pl.lit(False)
 
 
-def without_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
+def without_lifetimes(fs_events: pl.DataFrame | pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
     """Return the devices without events of creation and deletion, on which an inode number may have been reused."""
     event = pl.col("event")
     shows_lifetimes = event.is_in([*CREATIONS, *DELETIONS]) | is_recorded([*CREATIONS, *DELETIONS], recorded)
@@ -354,11 +358,11 @@ def without_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -
         .group_by("dev")
         .agg(has_events=is_own().any(), shows_lifetimes=shows_lifetimes.any())
     )
-    return by_device.filter(pl.col("has_events") & ~pl.col("shows_lifetimes")).collect()["dev"].to_list()
+    return devices(by_device, pl.col("has_events") & ~pl.col("shows_lifetimes"))
 
 
 def maps_completely(
-    fs_events: pl.LazyFrame, dev: int, recorded: Collection[str] = (), fs_type: str | None = None
+    fs_events: pl.DataFrame | pl.LazyFrame, dev: int, recorded: Collection[str] = (), fs_type: str | None = None
 ) -> bool:
     """Return whether the events that show every change of the block map of `dev` were recorded (`COMPLETE`).
 
@@ -367,9 +371,10 @@ def maps_completely(
     """
     if fs_type in NEVER_WRITTEN:
         return True
-    own = fs_events.filter((pl.col("dev") == dev) & is_own()).select(pl.col("event").unique().cast(pl.String)).collect()
-    names = {fs_type, *(event.partition("_")[0] for event in own["event"])}
-    available = {*recorded, *own["event"]}
+    own = fs_events.filter((pl.col("dev") == dev) & is_own()).select(pl.col("event").unique().cast(pl.String))
+    events = own.lazy().collect()["event"]
+    names = {fs_type, *(event.partition("_")[0] for event in events)}
+    available = {*recorded, *events}
     return any(all(available.intersection(group) for group in COMPLETE[name]) for name in names & COMPLETE.keys())
 
 

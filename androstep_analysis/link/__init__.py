@@ -37,12 +37,16 @@ class _Recording(NamedTuple):
     """A recording whose events are prepared for attribution."""
 
     linked: Requests
+    devices: pl.Series
+    """The devices to which filesystems submit their requests."""
     staging: Staging
     """`fs_events` without repetitions, and with incarnations."""
     all_events: pl.LazyFrame
     """Table fs_events with repetitions, and without incarnations."""
     page_events: pl.LazyFrame
     """The same, with dirtying events of a shared disk on each of its filesystems (`tracepoints.on_each_filesystem`)."""
+    kinds: pl.DataFrame
+    """The kinds of events of each device (`tracepoints.kinds`)."""
     disks: dict[int, list[int]]
     page_bytes: int | None
 
@@ -92,20 +96,31 @@ def tables(
     types, sizes = _classify_devices(recording, images, reported)
     one_size = _sizes_of_filesystems(recording, images, reported, others, sizes)
     mapping = evidence.evidence(
-        *(images, recording.staging, recording.all_events, linked.requests, sizes, sources, mounts, types),
+        *(
+            images,
+            recording.staging,
+            recording.kinds,
+            recording.all_events,
+            linked.requests,
+            sizes,
+            sources,
+            mounts,
+            types,
+        ),
         page_bytes=recording.page_bytes,
         others=others,
         one_size=one_size,
     )
     tasks = schema.empty("tasks") if staging.tasks is None else staging.tasks
     homes = _homes(recording, types) if "tracepoint" in sources else {}
-    examined = inferred.with_pages(recording.fs_events, homes)
-    issuers = inferred.issuers(linked.requests, staging.block, processes.Processes(tasks), examined)
-    placing = inferred.with_placements(recording.fs_events)
-    inferred_runs = _infer(recording, homes, {**sizes.inferred, **sizes.facts}, tasks)
+    threads = processes.Processes(tasks)
+    issuers = inferred.issuers(linked.requests, staging.block, threads, inferred.with_pages(recording.kinds, homes))
+    placing = inferred.with_placements(recording.kinds)
+    inferred_runs = _infer(recording, homes, {**sizes.inferred, **sizes.facts}, threads)
     swap = Swap(swaps, recording.page_bytes)
-    mapped = _map_requests(recording, mapping, sources, swap, spool)
-    for pieces in _decide_owners(mapped, _owners(recording, sizes.facts, tasks), recording.page_events):
+    owners = _owners(recording, sizes.facts, threads)
+    mapped = _map_requests(recording, mapping, sources, owners.transactions.commits, swap, spool)
+    for pieces in _decide_owners(mapped, owners, recording.page_events):
         filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
         filled = swap.without_writers(extents.with_inferred_names(filled, mapping.renamed))
         spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
@@ -134,14 +149,15 @@ def _prepare_events(staging: Staging, linked: Requests) -> _Recording:
     incarnations = tracepoints.Incarnations(events, recorded)
     numbered = on_disk(map(incarnations.added, tracepoints.without_repetitions(events)))
     prepared = replace(staging.with_tables(fs_events=numbered), recorded=recorded)
-    return _Recording(linked, prepared, events, page_events, disks, page_bytes)
+    devices = linked.requests.select(pl.col("part_dev").unique()).collect(engine="streaming")["part_dev"].drop_nulls()
+    return _Recording(linked, devices, prepared, events, page_events, tracepoints.kinds(numbered), disks, page_bytes)
 
 
 def _classify_devices(
     recording: _Recording, images: Images, reported: Stated
 ) -> tuple[dict[int, str], blocksize.Sizes]:
     """Return type and block size of the filesystem of each device."""
-    devices, fs_type = _devices(recording.linked).drop_nulls(), recording.staging.facts.get("fs_type")
+    devices, fs_type = recording.devices, recording.staging.facts.get("fs_type")
     of_single = {int(devices[0]): fs_type} if fs_type is not None and len(devices) == 1 else {}
     types = {**of_single, **reported.fs_types, **images.fs_types}
     sizes = {**reported.block_bytes, **images.block_bytes}
@@ -177,20 +193,19 @@ def _sizes_of_filesystems(
     return spans
 
 
-def _devices(linked: Requests) -> pl.Series:
-    """Return the devices to which filesystems submit their requests."""
-    return linked.requests.select(pl.col("part_dev").unique()).collect(engine="streaming")["part_dev"]
-
-
 def _map_requests(
-    recording: _Recording, mapping: evidence.Evidence, sources: frozenset[str], swap: Swap, spool: Spool
+    recording: _Recording,
+    mapping: evidence.Evidence,
+    sources: frozenset[str],
+    commits: pl.DataFrame,
+    swap: Swap,
+    spool: Spool,
 ) -> Iterator[pl.DataFrame]:
     """Yield the pieces of all requests, in order, with their extents. Store the requests in `spool`."""
-    staging, has_events, kinds = recording.staging, "tracepoint" in sources, tracepoints.kinds(recording.fs_events)
+    staging, has_events, kinds = recording.staging, "tracepoint" in sources, recording.kinds
     marking = frozenset(tracepoints.devices(kinds, tracepoints.is_own("ext4")))
     without_frees = frozenset(tracepoints_ext4.without_frees(kinds, recording.recorded))
     with_events = frozenset(tracepoints.devices(kinds, tracepoints.is_own()) if has_events else ())
-    commits = handles.commits(recording.fs_events)
     for window in recording.linked.windows():
         requests = rwbs.with_recorded_flags(window.requests, staging.flags)
         window = replace(window, requests=requests)
@@ -200,13 +215,13 @@ def _map_requests(
         spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
 
 
-def _owners(recording: _Recording, sizes: Mapping[int, int], tasks: pl.DataFrame) -> owner.Owners:
+def _owners(recording: _Recording, sizes: Mapping[int, int], threads: processes.Processes) -> owner.Owners:
     """Return the rules of owners for this recording."""
-    fs_events, recorded = recording.fs_events, recording.recorded
+    recorded = recording.recorded
     return owner.Owners(
-        *(fs_events, tasks, sizes, recording.staging.lost, recorded),
+        *(recording.fs_events, recording.kinds, threads, sizes, recording.staging.lost, recorded),
         page_bytes=recording.page_bytes,
-        devices=owner.coverage.with_modifications(_devices(recording.linked), fs_events, recorded),
+        devices=owner.coverage.with_modifications(recording.devices, recording.kinds, recorded),
         sharing=tracepoints.sharing(recording.disks),
         page_events=recording.page_events,
     )
@@ -248,17 +263,17 @@ def _partitioned(pieces: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _homes(recording: _Recording, types: Mapping[int, str]) -> dict[int, int]:
-    return inferred.homes(recording.fs_events, recording.linked.requests, recording.recorded, types)
+    return inferred.homes(recording.kinds, recording.linked.requests, recording.recorded, types)
 
 
 def _infer(
-    recording: _Recording, homes: Mapping[int, int], sizes: Mapping[int, int], tasks: pl.DataFrame
+    recording: _Recording, homes: Mapping[int, int], sizes: Mapping[int, int], threads: processes.Processes
 ) -> pl.DataFrame:
     """Return the answers that are inferred where facts are missing (`inferred.runs`)."""
     fs_events, requests = recording.fs_events, recording.linked.requests
     return inferred.runs(
         *(recording.all_events, fs_events, requests, recording.staging.block, homes, sizes, recording.page_bytes),
-        *(processes.Processes(tasks), recording.staging.lost),
+        *(threads, recording.staging.lost),
     )
 
 

@@ -166,15 +166,17 @@ class _CEvents(ctypes.Structure):
 
 
 def homes(
-    fs_events: pl.LazyFrame, requests: pl.LazyFrame, recorded: Collection[str], fs_types: Mapping[int, str]
+    kinds: pl.DataFrame, requests: pl.LazyFrame, recorded: Collection[str], fs_types: Mapping[int, str]
 ) -> dict[int, int]:
     """Return for each device of requests its filesystem, if the events do not prove every file of it.
 
     A phone's filesystem lies on device-mapper, whose remaps a user build does not permit: the only filesystem without
     requests of its own is on the device without events to which most was written.
     """
-    own = tracepoints.devices(fs_events, tracepoints.is_own())
-    unproven = {dev for dev in own if not tracepoints.maps_completely(fs_events, dev, recorded, fs_types.get(dev))}
+    own = tracepoints.devices(kinds, tracepoints.is_own())
+    if not own:
+        return {}
+    unproven = {dev for dev in own if not tracepoints.maps_completely(kinds, dev, recorded, fs_types.get(dev))}
     written = pl.col("nr_sectors").filter(op="write").sum()
     sizes = requests.group_by("part_dev").agg(written).sort("nr_sectors", "part_dev", descending=True)
     disks = sizes.collect(engine="streaming")["part_dev"].drop_nulls().to_list()
@@ -390,16 +392,16 @@ def _joined(table: pl.DataFrame, sizes: Mapping[int, int]) -> pl.DataFrame:
     )
 
 
-def with_placements(fs_events: pl.LazyFrame) -> list[int]:
+def with_placements(kinds: pl.DataFrame) -> list[int]:
     """Return the devices with events that state where a filesystem places new blocks."""
     of_ext4 = (tracepoints_ext4.INSERTS[0], tracepoints_ext4.MAPS, tracepoints_ext4.ALLOCATES)
     of_f2fs = (*tracepoints_f2fs.SUBMITS, *tracepoints_f2fs.EXTENT_TREE)
-    return tracepoints.devices(fs_events, pl.col("event").is_in([*of_ext4, *of_f2fs]))
+    return tracepoints.devices(kinds, pl.col("event").is_in([*of_ext4, *of_f2fs]))
 
 
-def with_pages(fs_events: pl.LazyFrame, homes: Mapping[int, int]) -> list[int]:
+def with_pages(kinds: pl.DataFrame, homes: Mapping[int, int]) -> list[int]:
     """Return the devices of requests to F2FS, of which the pass knows the pages that each fsync writes."""
-    f2fs = tracepoints.devices(fs_events, tracepoints.is_own("f2fs"))
+    f2fs = tracepoints.devices(kinds, tracepoints.is_own("f2fs"))
     return [dev for dev, fs_dev in homes.items() if fs_dev in f2fs]
 
 

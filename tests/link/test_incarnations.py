@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.blocks import DEV
 
 from androstep_analysis import schema
-from androstep_analysis.fs import Filesystem
+from androstep_analysis.fs import Filesystem, tracepoints
 from androstep_analysis.fs.ext4.journal import Journal
 from androstep_analysis.fs.fiemap import Listing
 from androstep_analysis.ingest.staging import Staging
@@ -68,7 +68,7 @@ def told(after, traced, before=None, offset=OFFSET, lost_events=0, clock="mono",
     if events is not None:
         staging = staging.with_tables(fs_events=events.lazy())
     staging = replace(staging, realtime_offset_ns=incarnations.realtime_offset_ns(staging, after, traced))
-    table = incarnations.numbered(before, after, traced, staging)
+    table = incarnations.numbered(before, after, traced, staging, tracepoints.kinds(staging.fs_events))
     return {(ino, generation): number for _, ino, generation, number in table.iter_rows()}
 
 
@@ -116,8 +116,8 @@ def test_what_a_listing_proves_holds_for_the_image_of_later():
     staging = Staging("test", {}, FIRST, LAST, clock="mono", realtime_offset_ns=OFFSET)
     file = (12, 7, LISTED - 3_000_000)
     by_image, by_listing = incarnations.combined(
-        incarnations.numbered(None, image(file, (13, None, LAST)), LATE, staging),
-        incarnations.numbered(None, listing(LISTED, LAST, file), LATE, staging),
+        incarnations.numbered(None, image(file, (13, None, LAST)), LATE, staging, tracepoints.kinds(staging.fs_events)),
+        incarnations.numbered(None, listing(LISTED, LAST, file), LATE, staging, tracepoints.kinds(staging.fs_events)),
     )
     assert by_image.rows() == [(DEV, 12, 7, 1), (DEV, 13, None, 0)]
     assert by_listing.rows() == [(DEV, 12, 7, 1)]

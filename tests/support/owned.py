@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping
 import polars as pl
 
 from androstep_analysis.common.losses import Losses
+from androstep_analysis.fs import tracepoints
 from androstep_analysis.link import owner
+from androstep_analysis.link.owner import processes
 
 
 def all_owned(
@@ -27,7 +29,7 @@ def all_owned(
     devices = owner.coverage.with_modifications(pieces["part_dev"], events, recorded)
     every = events if page_events is None else page_events.lazy()
     owners = owner.Owners(
-        *(events, tasks, block_bytes, lost, recorded),
+        *(events, tracepoints.kinds(events), processes.Processes(tasks), block_bytes, lost, recorded),
         page_bytes=page_bytes, devices=devices, sharing=sharing, page_events=every,
     )  # fmt: skip
     pieces, writebacks = owners.prepare(pieces)

@@ -108,13 +108,13 @@ def frees(events: pl.DataFrame) -> pl.DataFrame:
     return events.filter((pl.col("event") == FREES) & _fits())
 
 
-def without_frees(fs_events: pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
+def without_frees(fs_events: pl.DataFrame | pl.LazyFrame, recorded: Collection[str] = ()) -> list[int]:
     """Return the devices of ext4 without events about freed blocks."""
     if FREES in recorded:
         return []
     event = pl.col("event").cast(pl.String)
     devices = fs_events.filter(event.str.starts_with("ext4_")).group_by("dev").agg(has_frees=(event == FREES).any())
-    return devices.filter(~pl.col("has_frees")).collect()["dev"].drop_nulls().to_list()
+    return devices.filter(~pl.col("has_frees")).lazy().collect()["dev"].drop_nulls().to_list()
 
 
 def _fits() -> pl.Expr:

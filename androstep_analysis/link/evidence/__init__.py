@@ -56,6 +56,7 @@ class Evidence:
 def evidence(
     snapshots: Images,
     staging: Staging,
+    kinds: pl.DataFrame,
     all_events: pl.LazyFrame,
     requests: pl.LazyFrame,
     block_bytes: Sizes,
@@ -69,11 +70,11 @@ def evidence(
 ) -> Evidence:
     """Return the extents and files that the trace and the images prove, each with its span of validity.
 
-    `staging` has no repetitions of events (`tracepoints.without_repetitions`), `all_events` has them. Only `sources`
-    are used; the times of commits count as evidence of the journal. `block_bytes`, `mounts` (for names) and `fs_types`
-    have what is known of each device. Mappings with an inferred block size are inferred. `page_bytes` is the size of a
-    page (None: unknown). `others` are the times at which a device got another filesystem, and `one_size` the span of
-    such a device in which `block_bytes` holds.
+    `staging` has no repetitions of events (`tracepoints.without_repetitions`), `all_events` has them, and `kinds` are
+    the `tracepoints.kinds`. Only `sources` are used; the times of commits count as evidence of the journal.
+    `block_bytes`, `mounts` (for names) and `fs_types` have what is known of each device. Mappings with an inferred
+    block size are inferred. `page_bytes` is the size of a page (None: unknown). `others` are the times at which a
+    device got another filesystem, and `one_size` the span of such a device in which `block_bytes` holds.
 
     If the recording has no offset between CLOCK_REALTIME and its clock, the offset comes from files whose creation
     both the trace and the image after have. Without any, the times of inodes cannot be compared with those of the
@@ -83,11 +84,14 @@ def evidence(
     used = staging
     if "tracepoint" not in sources:
         used = replace(staging.with_tables(fs_events=staging.fs_events.clear()), recorded=frozenset())
+        kinds = kinds.clear()
+    if kinds.is_empty() and not (snapshots.by_role or snapshots.journal or snapshots.names):
+        return Evidence(schema.empty("extents"), schema.empty("files"), schema.empty("files").select(FILE))
     lifetimes = tracepoints.lifetimes(used.fs_events, fs_types)
     offset_ns = incarnations.realtime_offset_ns(used, snapshots.last, lifetimes)
     offset_error_ns = 0 if staging.realtime_offset_ns == offset_ns else incarnations.TICK_NS
     staging, used = (replace(one, realtime_offset_ns=offset_ns) for one in (staging, used))
-    numbers = _numbers(snapshots, lifetimes, used, offset_error_ns, others)
+    numbers = _numbers(snapshots, lifetimes, used, kinds, offset_error_ns, others)
     unchanged = age.unchanged_until_begin(snapshots, used, lifetimes)
     located = {
         role: images.located(role, one, numbers.of_role(role), unchanged) for role, one in snapshots.by_role.items()
@@ -106,9 +110,9 @@ def evidence(
     )
     bios = pl.concat([pages, direct_io.extents(used.fs_events, used.block, used.lost)])
     files = _files(snapshots, numbers, lifetimes, used, mounts or {})
-    complete = _completely_mapped(located, used, fs_types)
+    complete = _completely_mapped(located, used, kinds, fs_types)
     extents = [
-        *_of_filesystems(traced, located, lifetimes, requests, used, complete, others, one_size),
+        *_of_filesystems(traced, located, lifetimes, requests, used, kinds, complete, others, one_size),
         timeline.succeeding(tracepoints.likely(statements)),
         operations.extents(statements.filter(is_placed), used.fs_events, used.block, used.lost),
         unnumbered.typed_by_location(bios, snapshots.placed_filesystems),
@@ -144,13 +148,18 @@ class _Numbers(NamedTuple):
 
 
 def _numbers(
-    snapshots: Images, lifetimes: pl.DataFrame, staging: Staging, offset_error_ns: int, others: remade.Times
+    snapshots: Images,
+    lifetimes: pl.DataFrame,
+    staging: Staging,
+    kinds: pl.DataFrame,
+    offset_error_ns: int,
+    others: remade.Times,
 ) -> _Numbers:
     of_images, listings = incarnations.combined(
-        incarnations.numbered(snapshots.before, snapshots.after, lifetimes, staging, others),
-        incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lifetimes, staging, others),
+        incarnations.numbered(snapshots.before, snapshots.after, lifetimes, staging, kinds, others),
+        incarnations.numbered(snapshots.listed_before, snapshots.listed_after, lifetimes, staging, kinds, others),
     )
-    unrecorded = tracepoints.without_lifetimes(staging.fs_events, staging.recorded or ())
+    unrecorded = tracepoints.without_lifetimes(kinds, staging.recorded or ())
     listings = incarnations.with_traced(listings, lifetimes, unrecorded)
     journal = of_images.clear()
     if snapshots.journal is not None:
@@ -181,13 +190,13 @@ def _without_placed_metadata(traced: pl.DataFrame, snapshots: Images) -> pl.Data
 
 
 def _completely_mapped(
-    located: Mapping[str, images.Located], staging: Staging, fs_types: Mapping[int, str] | None
+    located: Mapping[str, images.Located], staging: Staging, kinds: pl.DataFrame, fs_types: Mapping[int, str] | None
 ) -> list[int]:
     """Return the devices of images and listings for which every change of the block map was recorded."""
     devices = {one.snapshot.dev for one in located.values() if one.extents.height}
     stated = {dev: fs_type for dev, fs_type in (fs_types or {}).items() if dev not in staging.untraced}
     recorded = staging.recorded or frozenset()
-    return [dev for dev in devices if tracepoints.maps_completely(staging.fs_events, dev, recorded, stated.get(dev))]
+    return [dev for dev in devices if tracepoints.maps_completely(kinds, dev, recorded, stated.get(dev))]
 
 
 def _of_filesystems(
@@ -196,13 +205,14 @@ def _of_filesystems(
     lifetimes: pl.DataFrame,
     requests: pl.LazyFrame,
     staging: Staging,
+    kinds: pl.DataFrame,
     complete: list[int],
     others: remade.Times,
     one_size: Mapping[int, remade.Span],
 ) -> list[pl.DataFrame]:
     """Return the extents of `_of_changes`, where images after are of other filesystems than before on some devices."""
     if not others:
-        return _of_changes(traced, located, lifetimes, requests, staging, complete)
+        return _of_changes(traced, located, lifetimes, requests, staging, kinds, complete)
     earlier, later = dict(located), {}
     for role, one in located.items():
         begin, end = one_size.get(one.snapshot.dev, (None, None))
@@ -212,9 +222,9 @@ def _of_filesystems(
             del earlier[role]
         if is_later and other_size_ns is None:
             later[role] = one
-    parts = _of_changes(traced, earlier, lifetimes, requests, staging, complete)
+    parts = _of_changes(traced, earlier, lifetimes, requests, staging, kinds, complete)
     is_of_image = pl.col("source").cast(pl.String) != "tracepoint"
-    of_later = _of_changes(traced, later, lifetimes, requests, staging, complete) if later else []
+    of_later = _of_changes(traced, later, lifetimes, requests, staging, kinds, complete) if later else []
     begun = [remade.begun(part.filter(is_of_image), others) for part in of_later]
     return [*(remade.ended(part, others) for part in parts), *begun]
 
@@ -225,6 +235,7 @@ def _of_changes(
     lifetimes: pl.DataFrame,
     requests: pl.LazyFrame,
     staging: Staging,
+    kinds: pl.DataFrame,
     complete: list[int],
 ) -> list[pl.DataFrame]:
     """Return the extents of the trace, images and listings. `complete` is that of `_completely_mapped`."""
@@ -232,7 +243,7 @@ def _of_changes(
     if complete and not is_lost:
         return images.with_all_changes(located, traced, lifetimes, staging)
     return [
-        reused.until_reused(timeline.succeeding(traced), requests, staging.fs_events, staging.recorded or frozenset()),
+        reused.until_reused(timeline.succeeding(traced), requests, kinds, staging.recorded or frozenset()),
         *images.without_changes(located, staging),
         *(images.until_first_loss(located, traced, lifetimes, staging, dev) for dev in complete),
     ]

@@ -38,6 +38,7 @@ def numbered(
     after: Snapshot | None,
     lifetimes: pl.DataFrame,
     staging: Staging,
+    kinds: pl.DataFrame,
     remade: Collection[int] = (),
 ) -> pl.DataFrame:
     """Return dev, ino, generation and incarnation of every file in two images (or listings) of one filesystem.
@@ -58,7 +59,7 @@ def numbered(
         parts.append(before.files.select(*GENERATION, incarnation=pl.lit(0, pl.Int32)))
     if after is not None:
         older = schema.empty("files") if before is None else before.files
-        parts.append(_of_after(after, older, lifetimes, staging, bool(remade) and after.dev in remade))
+        parts.append(_of_after(after, older, lifetimes, staging, kinds, bool(remade) and after.dev in remade))
     return pl.concat(parts).unique(GENERATION, keep="last", maintain_order=True)
 
 
@@ -97,12 +98,17 @@ def with_traced(table: pl.DataFrame, lifetimes: pl.DataFrame, devices: Sequence[
 
 
 def _of_after(
-    after: Snapshot, before: pl.DataFrame, lifetimes: pl.DataFrame, staging: Staging, is_remade: bool
+    after: Snapshot,
+    before: pl.DataFrame,
+    lifetimes: pl.DataFrame,
+    staging: Staging,
+    kinds: pl.DataFrame,
+    is_remade: bool,
 ) -> pl.DataFrame:
     """Return dev, ino, generation and incarnation of every file in the image after."""
     last = lifetimes.sort("incarnation").group_by(NUMBER).last()
     last = last.select(*NUMBER, latest="incarnation", traced_creation_ns="created_ns", traced_deletion_ns="deleted_ns")
-    unrecorded = tracepoints.without_lifetimes(staging.fs_events, staging.recorded or ())
+    unrecorded = tracepoints.without_lifetimes(kinds, staging.recorded or ())
     same = before.select(GENERATION).unique().with_columns(is_same=pl.lit(True))
     older = before.select(NUMBER).unique().with_columns(older=pl.lit(0, pl.Int32))
     offset = pl.lit(staging.realtime_offset_ns, pl.Int64)
@@ -132,7 +138,7 @@ def _of_after(
         .then(0)
         .when((is_only & is_throughout).fill_null(False))
         .then(latest)
-        .when(is_last | (_is_alive(staging) & pl.lit(not is_remade)))
+        .when(is_last | (_is_alive(staging, kinds) & pl.lit(not is_remade)))
         .then(latest)
         .otherwise(pl.max_horizontal("latest", "older").fill_null(-1) + 1)
     )
@@ -157,27 +163,27 @@ def _is_last(files: pl.DataFrame, after: Snapshot, staging: Staging) -> pl.Expr:
     return is_recorded & ((is_same_time & is_final) | is_unchanged).fill_null(False)
 
 
-def _is_alive(staging: Staging) -> pl.Expr:
+def _is_alive(staging: Staging, kinds: pl.DataFrame) -> pl.Expr:
     """Return whether a file is certainly the one that had its number when the trace ended.
 
     It was created before, the trace records deletions and has none of the last file of the number, and it records no
     creations, which `_is_last` compares. Freed blocks are no substitute for deletions: a file that is deleted before it
     gets a block frees none, but it has page events.
     """
-    ext4 = tracepoints.devices(staging.fs_events, tracepoints.is_own("ext4"))
+    ext4 = tracepoints.devices(kinds, tracepoints.is_own("ext4"))
     lossy = [dev for dev in ext4 if staging.lost.touching("fs_events", dev=dev)]
     dev = pl.col("dev")
-    records_deletions = dev.is_in(_recording(tracepoints.DELETIONS, staging))
-    records_deletions &= ~dev.is_in(_recording(tracepoints.CREATIONS, staging))
+    records_deletions = dev.is_in(_recording(tracepoints.DELETIONS, staging, kinds))
+    records_deletions &= ~dev.is_in(_recording(tracepoints.CREATIONS, staging, kinds))
     is_certain = dev.is_in(ext4) & ~dev.is_in(lossy) & records_deletions & pl.col("traced_deletion_ns").is_null()
     is_before_end = pl.col("created_ns") < pl.lit(staging.last_ns, pl.Int64) - TICK_NS
     return (is_certain & is_before_end & pl.col("latest").is_not_null()).fill_null(False)
 
 
-def _recording(names: Sequence[str], staging: Staging) -> list[int]:
+def _recording(names: Sequence[str], staging: Staging, kinds: pl.DataFrame) -> list[int]:
     """Return the devices on which one of the events is recorded."""
     is_recorded = tracepoints.is_recorded(names, staging.recorded or ())
-    return tracepoints.devices(staging.fs_events, pl.col("event").is_in(names) | is_recorded)
+    return tracepoints.devices(kinds, pl.col("event").is_in(names) | is_recorded)
 
 
 def listed_from(after: Snapshot, staging: Staging) -> int | None:

@@ -59,6 +59,8 @@ def files(
     `recorded` are the events that the recorder enabled.
     """
     events = fs_events.filter(pl.col("event").is_in(_OF_NAMES)).select(_COLUMNS).collect().with_row_index("order")
+    if events.is_empty():
+        return schema.empty("files")
     program_paths = _program_paths(events)
     by_process = _by_process(fs_events, program_paths)
     statements = pl.concat([_by_filesystem(events), _by_thread(events, program_paths), by_process], how="diagonal")
@@ -254,8 +256,7 @@ def roots(events: pl.LazyFrame) -> pl.DataFrame:
     """Return dev and root (the inode of the root directory) of the filesystems whose events show their type."""
     numbers = {"ext4": tracepoints_ext4.ROOT_INODE, "f2fs": tracepoints_f2fs.ROOT_INODE}
     prefix = pl.col("event").cast(pl.String).str.head(4)
-    rows = events.filter(pl.col("dev").is_not_null()).select("dev", "event").unique().collect()
-    rows = rows.select("dev", prefix).unique()
+    rows = events.filter(pl.col("dev").is_not_null()).select("dev", prefix).unique().collect()
     rows = rows.select("dev", root=pl.col("event").replace_strict(numbers, default=None, return_dtype=pl.Int64))
     return rows.drop_nulls("root").unique("dev", keep="none")
 

@@ -20,14 +20,14 @@ _REUSE_TYPE = "metadata"
 
 
 def until_reused(
-    extents: pl.DataFrame, requests: pl.LazyFrame, fs_events: pl.LazyFrame, recorded: Collection[str]
+    extents: pl.DataFrame, requests: pl.LazyFrame, kinds: pl.DataFrame, recorded: Collection[str]
 ) -> pl.DataFrame:
     """Return the extents of events (`timeline.succeeding`), each until its block is reused.
 
     A discard ends every mapping. A write of metadata ends those of files only, because it may be to a block that the
     directory still has.
     """
-    devices = tracepoints_ext4.without_frees(fs_events, recorded)
+    devices = tracepoints_ext4.without_frees(kinds, recorded)
     if not devices:
         return extents
     is_data = (pl.col("block_type") == "data") & (pl.col("subtype").cast(pl.String) != "symlink").fill_null(True)

@@ -51,7 +51,8 @@ class Owners:
     def __init__(
         self,
         fs_events: pl.LazyFrame,
-        tasks: pl.DataFrame,
+        kinds: pl.DataFrame,
+        threads: processes.Processes,
         block_bytes: Mapping[int, int],
         lost: Losses | None = None,
         recorded: Collection[str] = (),
@@ -63,24 +64,23 @@ class Owners:
     ) -> None:
         """Find out what the trace covers.
 
-        `fs_events` and `tasks` are the tables of these names; the first may lack repetitions
-        (`tracepoints.without_repetitions`). `block_bytes` is the block size of the filesystem on each device, if known.
+        `fs_events` is the table of that name, which may lack repetitions (`tracepoints.without_repetitions`), and
+        `kinds` are its `tracepoints.kinds`. `block_bytes` is the block size of the filesystem on each device, if known.
         `recorded` are the events that the recorder reports as enabled. `devices` are those with recorded modifications
         (`coverage.with_modifications`). On those `sharing` a disk, dirtying events do not identify the filesystem, and
         are only in `page_events`, on each of them (`tracepoints.on_each_filesystem`).
         """
         self._fs_events = fs_events
-        self._processes = processes.Processes(tasks)
+        self._processes = threads
         self._lost = lost or Losses()
         self._devices = devices
         self._page_bytes = page_bytes
-        kinds = tracepoints.kinds(fs_events)
         self._with_own_events = tracepoints.devices(kinds, tracepoints.is_own())
         self._marking = tracepoints.devices(kinds, tracepoints.is_own("ext4"))
         # FAT and exFAT, which have no events of their own, write single sectors of a page.
         whole = {dev: size for dev, size in block_bytes.items() if dev in self._with_own_events}
         self._sizes = {dev: min(size, page_bytes or size) for dev, size in whole.items()}
-        self._transactions = handles.transactions(fs_events, self._processes)
+        self.transactions = handles.transactions(fs_events, self._processes)
         self._bio_pages = bio_pages.Shown(fs_events)
         self._callers = direct_writes.callers(fs_events)
         self._coverage = coverage.coverage(
@@ -150,8 +150,8 @@ class Owners:
             pieces = pieces.with_columns(is_changed=False)
         if self._lost.touching("fs_events"):
             pieces = submitters.infer_after_losses(pieces, self._devices, self._lost)
-        pieces = handles.not_of_bystanders(pieces, self._transactions, self._lost)
-        return handles.owned(pieces.drop("at", "is_pageless", "is_changed"), self._transactions, self._lost)
+        pieces = handles.not_of_bystanders(pieces, self.transactions, self._lost)
+        return handles.owned(pieces.drop("at", "is_pageless", "is_changed"), self.transactions, self._lost)
 
     def _modified(self, written: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         """Return the blocks of the written pieces with their last modifiers."""

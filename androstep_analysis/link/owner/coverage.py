@@ -56,7 +56,7 @@ class Coverage(NamedTuple):
 
 
 def coverage(
-    fs_events: pl.LazyFrame,
+    kinds: pl.DataFrame,
     devices: pl.Series,
     recorded: Collection[str],
     *,
@@ -68,12 +68,12 @@ def coverage(
 ) -> Coverage:
     """Return the coverage of `devices`; `recorded` are the events that the recorder reports as enabled.
 
-    `fs_events` may be reduced to its `tracepoints.kinds`. `block_bytes` has the devices that are not written in single
+    `kinds` are the `tracepoints.kinds` of the events. `block_bytes` has the devices that are not written in single
     sectors. The dirtying events of devices that are `sharing` a disk are only in `page_events`, and may be of another
     filesystem. If the page size is unknown, so are the bytes that events of pages are about.
     """
 
-    def having(*names: str, events: pl.LazyFrame = fs_events) -> list[int]:
+    def having(*names: str, events: pl.DataFrame | pl.LazyFrame = kinds) -> list[int]:
         if page_bytes is None:
             return []
         if not set(names).isdisjoint(recorded):
@@ -89,19 +89,21 @@ def coverage(
         presence=having(tracepoints.CACHED, tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         drops=having(tracepoints.UNCACHED, *tracepoints.INVALIDATED_PLAINLY),
         invalidations=having(*tracepoints.INVALIDATED_PLAINLY),
-        direct_calls=_with_direct_calls(fs_events, recorded),
+        direct_calls=_with_direct_calls(kinds, recorded),
         stores=having(*tracepoints.STORES),
-        lifetimes=_with_lifetimes(fs_events, recorded),
-        without_writes=_without_writes(fs_events, recorded),
-        redirties=tracepoints.devices(fs_events, tracepoints.is_own("f2fs")),
-        large_folios=tracepoints.devices(fs_events, (pl.col("page_order") > 0) | is_unsized),
-        unsized_folios=tracepoints.devices(fs_events, is_unsized),
+        lifetimes=_with_lifetimes(kinds, recorded),
+        without_writes=_without_writes(kinds, recorded),
+        redirties=tracepoints.devices(kinds, tracepoints.is_own("f2fs")),
+        large_folios=tracepoints.devices(kinds, (pl.col("page_order") > 0) | is_unsized),
+        unsized_folios=tracepoints.devices(kinds, is_unsized),
         divided_pages=[dev for dev in devices if block_bytes.get(dev, units.SECTOR_BYTES) < (page_bytes or 0)],
         bio_pages=bio_pages,
     )
 
 
-def with_modifications(devices: pl.Series, fs_events: pl.LazyFrame, recorded: Collection[str]) -> pl.Series:
+def with_modifications(
+    devices: pl.Series, fs_events: pl.DataFrame | pl.LazyFrame, recorded: Collection[str]
+) -> pl.Series:
     """Return the `devices` with requests for which the trace records modifications, even if there were none."""
     is_everywhere = not set(tracepoints.DIRTIED).isdisjoint(recorded)
     is_modification = pl.col("event").is_in([*tracepoints.WRITES, *tracepoints.STORES, *tracepoints.DIRTIED])
@@ -109,30 +111,29 @@ def with_modifications(devices: pl.Series, fs_events: pl.LazyFrame, recorded: Co
     return found.drop_nulls().unique()
 
 
-def _with_direct_calls(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+def _with_direct_calls(kinds: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     is_covered = pl.lit(False)
     for filesystem, names in _DIRECT_CALLS.items():
         if not set(names).isdisjoint(recorded):
             is_covered |= tracepoints.is_own(filesystem)
     is_call = pl.col("event").is_in(tracepoints.DIRECT)
-    return tracepoints.devices(fs_events, is_covered | is_call)
+    return tracepoints.devices(kinds, is_covered | is_call)
 
 
-def _with_lifetimes(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+def _with_lifetimes(kinds: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     """Return the devices with events of inode lifetimes, or without events of their own: these do not reuse numbers."""
     has_events = tracepoints.is_own().any()
     names = [*tracepoints.CREATIONS, *tracepoints.EVICTIONS]
     begins = tracepoints.creations() | pl.col("event").is_in(tracepoints.EVICTIONS)
     is_covered = (begins | tracepoints.is_recorded(names, recorded)).any() | ~has_events
-    by_device = fs_events.drop_nulls("dev").group_by("dev").agg(is_covered=is_covered)
-    return by_device.filter("is_covered").collect()["dev"].to_list()
+    return tracepoints.devices(kinds.group_by("dev").agg(is_covered=is_covered), pl.col("is_covered"))
 
 
-def _without_writes(fs_events: pl.LazyFrame, recorded: Collection[str]) -> list[int]:
+def _without_writes(kinds: pl.DataFrame, recorded: Collection[str]) -> list[int]:
     is_covered = pl.col("event").is_in(tracepoints.WRITES)
     for filesystem in tracepoints.FILESYSTEMS:
         names = {name for name in tracepoints.WRITES if name.startswith(filesystem)}
         if names <= set(recorded):
             is_covered |= tracepoints.is_own(filesystem)
-    covered = tracepoints.devices(fs_events, is_covered)
-    return [dev for dev in tracepoints.devices(fs_events, tracepoints.is_own()) if dev not in covered]
+    covered = tracepoints.devices(kinds, is_covered)
+    return [dev for dev in tracepoints.devices(kinds, tracepoints.is_own()) if dev not in covered]

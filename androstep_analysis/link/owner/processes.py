@@ -19,6 +19,12 @@ _WORKER = r"^iou-(?:wrk|sqp|mgr)-(\d+)$"
 
 _ALWAYS = -(1 << 62)
 
+_FOUND = {
+    **dict.fromkeys(("is_process", "is_server", "is_filesystem"), pl.Boolean),
+    **{"owner_pid": pl.Int32, "owner_tid": pl.Int32, "owner_comm": pl.String, "owner_package": pl.String},
+}
+"""The columns that `Processes.of_threads` adds."""
+
 _NAMED = 5
 """Number of names in a message."""
 
@@ -55,6 +61,8 @@ class Processes:
         - is_server: `tasks.serves_others`; never with is_process
         - is_filesystem: a thread of the filesystem itself (journal, checkpoint, garbage collection)
         """
+        if threads.is_empty():
+            return threads.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in _FOUND.items())
         keys = ["change", "tid", "pid", "comm"]
         change = pl.when(pl.col("ts_ns").is_not_null()).then(self._changes.search_sorted(threads["ts_ns"], "right"))
         rows = threads.with_columns(change=change)
@@ -98,9 +106,7 @@ class Processes:
             is_process=is_process, is_server=is_server, is_filesystem=own.fill_null(False) & ~is_process
         ).select(
             *("ts_ns", "change", "tid", "pid", "comm"),
-            "is_process",
-            "is_server",
-            "is_filesystem",
+            *list(_FOUND)[:3],
             owner_pid=pl.when("is_process").then("task_pid"),
             owner_tid=pl.when("is_process").then("asking_tid"),
             owner_comm=pl.when("is_process").then(pl.coalesce("process_comm", "task_comm")),
