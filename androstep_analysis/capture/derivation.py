@@ -199,7 +199,12 @@ def _about(
         "names": 0 if snapshots.names is None else snapshots.names.events.height,
         "lost_events": recorded.lost_events,
         "losses": [losses.as_json(loss) for loss in lost],
-        "rows": {name: table.select(pl.len()).collect().item() for name, table in tables.items()},
+        "rows": {
+            name: rows.item()
+            for name, rows in zip(
+                tables, pl.collect_all(table.select(pl.len()) for table in tables.values()), strict=True
+            )
+        },
         "coverage": coverage(tables["requests"], tables["io"]).to_dicts(),
         "population": population(tables["requests"]),
     }

@@ -22,7 +22,7 @@ import io
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,12 +75,15 @@ class Spool:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-        self._scratch = Scratch(directory or Path(tempfile.gettempdir()), "spool")
         self._writer = _Writer()
         self._tables: dict[str, _Table] = {}
         self._finished: dict[str, pl.LazyFrame] = {}
         self.nr_oversized = 0
         """The number of block events that were longer than `MOST_SECTORS`. Their length is null in the table."""
+
+    @functools.cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch(self._directory or Path(tempfile.gettempdir()), "spool")
 
     def append(self, name: str, rows: pa.Table | pl.DataFrame) -> None:
         """Append rows to table `name`, in any order. Strings and enums may be dictionary-encoded.
@@ -126,7 +129,7 @@ class Spool:
         if name in self._finished:
             raise ValueError(f"table {name} is finished")
         if name not in self._tables:
-            self._tables[name] = _Table(name, self._scratch.path, self._writer)
+            self._tables[name] = _Table(name, lambda: self._scratch.path, self._writer)
         return self._tables[name]
 
 
@@ -279,7 +282,7 @@ def _encoding(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 class _Table:
     """One table of a spool: rows that wait in memory, and the files of those that were written."""
 
-    def __init__(self, name: str, directory: Path, writer: _Writer) -> None:
+    def __init__(self, name: str, directory: Callable[[], Path], writer: _Writer) -> None:
         self.rows = 0
         self._name = name
         self._directory = directory
@@ -373,7 +376,7 @@ class _Table:
 
     def _new_path(self) -> Path:
         self._nr_paths += 1
-        return self._directory / f"{self._name}-{self._nr_paths}.parquet"
+        return self._directory() / f"{self._name}-{self._nr_paths}.parquet"
 
     def _merged(self, paths: list[Path]) -> Path:
         """Return one file with the rows of all files. The files are in order of age."""

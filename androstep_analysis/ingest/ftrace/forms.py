@@ -22,6 +22,7 @@ may be followed by any text. The compiled matcher is native/decode/text/forms.c.
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 from collections.abc import Callable
 
@@ -54,12 +55,14 @@ class Step(ctypes.Structure):
     )
 
 
+@functools.cache
 def compiled(form: str, table: str) -> ctypes.Array[Step]:
     """Return the steps of `form` for columns of `table`. Raise `ValueError` for an unknown placeholder."""
     columns = [column.name for column in schema.table(table).columns]
     return _steps(form, lambda place: _placeholder(place, columns))
 
 
+@functools.cache
 def of_counters(form: str, event: str, unit: Callable[[str, str], str]) -> ctypes.Array[Step]:
     """Return the steps of `form`, whose columns are `dev` and the counters of an event.
 

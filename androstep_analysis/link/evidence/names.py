@@ -59,7 +59,7 @@ def files(
     `recorded` are the events that the recorder enabled.
     """
     events = fs_events.filter(pl.col("event").is_in(_OF_NAMES)).select(_COLUMNS).collect().with_row_index("order")
-    if events.is_empty():
+    if not events.select(pl.any_horizontal(pl.col("name", "new_name").is_not_null().any())).item():
         return schema.empty("files")
     program_paths = _program_paths(events)
     by_process = _by_process(fs_events, program_paths)

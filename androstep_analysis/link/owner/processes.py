@@ -159,10 +159,13 @@ class _Versions:
     def __init__(self, tasks: pl.DataFrame, of: list[str]) -> None:
         self._of = of
         self.values = [name for name in tasks.columns if name not in (*of, "valid_from_ns")]
+        self._tasks = tasks.with_columns(pl.col("valid_from_ns").fill_null(_ALWAYS)).drop_nulls(of)
+        self._dated = self._alike([*of, "valid_from_ns"]).sort("valid_from_ns")
+
+    def _alike(self, keys: list[str]) -> pl.DataFrame:
+        """Return the only value of each column, by `keys`."""
         one = [pl.when(pl.col(name).n_unique() == 1).then(pl.col(name).first()).alias(name) for name in self.values]
-        tasks = tasks.with_columns(pl.col("valid_from_ns").fill_null(_ALWAYS)).drop_nulls(of)
-        self._dated = tasks.group_by(*of, "valid_from_ns").agg(one).sort("valid_from_ns")
-        self._ever = tasks.group_by(of).agg(one)
+        return self._tasks.group_by(keys).agg(one)
 
     def at(self, rows: pl.DataFrame, keys: list[str], is_dated: bool) -> pl.DataFrame:
         """Return the rows, whose `keys` are the columns `of`, with the other columns at ts_ns.
@@ -170,7 +173,7 @@ class _Versions:
         The rows are sorted by ts_ns, or have none if not `is_dated`.
         """
         if not is_dated:
-            return rows.join(self._ever, left_on=keys, right_on=self._of, how="left")
+            return rows.join(self._alike(self._of), left_on=keys, right_on=self._of, how="left")
         # Most threads of a long recording have ended or not begun, and the join would search all of them.
         dated = self._dated.join(rows, left_on=self._of[0], right_on=keys[0], how="semi", maintain_order="left")
         return rows.join_asof(
