@@ -15,7 +15,7 @@ SEVERAL_CLOCKS: Final = "clocks"
 """The kind of loss of a recording whose times come from several clocks, so that the order of its events is unknown."""
 
 UNORDERED: Final = "unordered"
-"""The kind of loss of a list of requests whose order of issue is unknown, because its times are rounded."""
+"""The kind of loss of a list of requests that leaves the order of issue of some open, because it rounds its times."""
 
 _OF_TIME = frozenset({"clock", SEVERAL_CLOCKS, "gap"})
 """Kinds of loss that do not count events."""

@@ -15,8 +15,8 @@ from androstep_analysis.fs.tracepoints import SYNC_BEGINS, SYNC_ENDS
 from androstep_analysis.measures import REGISTRY, counted, volume
 from androstep_analysis.measures.fsyncs import calls
 from androstep_analysis.measures.latency import STEPS
-from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.recording import Recording
 from androstep_analysis.measures.tables import is_interchangeable
 

@@ -12,7 +12,7 @@ import polars as pl
 from androstep_analysis.capture import Capture
 from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.compare.windows import Windows
-from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.recording import Recording
 from androstep_analysis.stats.changes import changes
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.units import NS_PER_S
-from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.samples import in_windows
 
 MOST_WINDOWS: Final = 1_000_000

@@ -73,13 +73,13 @@ def unordered(block_events: pl.LazyFrame, error_ns: int) -> tuple[Loss, ...]:
         return ()
     issues = block_events.filter(pl.col("action") == "issue", pl.col("nr_sectors") > 0)
     issues = issues.select("dev", "ts_ns").sort("dev", "ts_ns")
-    is_close = pl.col("ts_ns").diff().over("dev") <= error_ns
-    count, rows = issues.select(is_close.sum(), pl.len()).collect().row(0)
+    before, after = (pl.col("ts_ns").diff(n).over("dev").abs() <= error_ns for n in (1, -1))
+    count, rows = issues.select((before.fill_null(False) | after.fill_null(False)).sum(), pl.len()).collect().row(0)
     if not count:
         return ()
     message = (
-        f"{count:,} of {rows:,} requests were issued within {quantities.duration(error_ns)} of the previous one of "
-        "their disk; the list rounds its times to that, so that the order, and what is sequential, is unknown"
+        f"{count:,} of {rows:,} requests were issued within {quantities.duration(error_ns)} of another one of "
+        "their disk; the list rounds its times to that, so that their order is unknown"
     )
     return (Loss(UNORDERED, count, message, ()),)
 

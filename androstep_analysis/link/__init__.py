@@ -123,7 +123,7 @@ def tables(
     for pieces in _decide_owners(mapped, owners, recording.page_events):
         filled = inferred.with_issuers(inferred.applied(pieces, inferred_runs, mapping.files, placing), issuers)
         filled = swap.without_writers(extents.with_inferred_names(filled, mapping.renamed))
-        spool.append("io", extents.table(filled.with_columns(_within_one_segment(staging, ("queue_ns",)))))
+        spool.append("io", extents.table(filled.with_columns(_timed(staging, ("queue_ns",)))))
     return {
         "tasks": schema.conform(tasks, "tasks").lazy(),
         "requests": spool.table("requests"),
@@ -212,7 +212,7 @@ def _map_requests(
         pieces = extents.pieces(window, mapping.extents, mapping.files, marking, without_frees, with_events)
         requests = swap.mark_requests(requests, pieces)
         yield handles.mark_journal_blocks(pieces, commits) if has_events else pieces
-        spool.append("requests", requests.with_columns(_within_one_segment(staging, ("queue_ns", "insert_ns"))))
+        spool.append("requests", requests.with_columns(_timed(staging, ("queue_ns", "insert_ns"))))
 
 
 def _owners(recording: _Recording, sizes: Mapping[int, int], threads: processes.Processes) -> owner.Owners:
@@ -275,6 +275,14 @@ def _infer(
         *(recording.all_events, fs_events, requests, recording.staging.block, homes, sizes, recording.page_bytes),
         *(threads, recording.staging.lost),
     )
+
+
+def _timed(staging: Staging, waits: tuple[str, ...]) -> list[pl.Expr]:
+    """Return the times of requests (`_within_one_segment`), and their error."""
+    error = staging.issue_error_ns
+    if clock.is_mixed(staging.losses):
+        error = max(1, (staging.last_ns or 0) - (staging.first_ns or 0))  # any order of the events is possible
+    return [*_within_one_segment(staging, waits), pl.lit(error or None, pl.Int64).alias("issue_error_ns")]
 
 
 def _within_one_segment(staging: Staging, waits: tuple[str, ...]) -> list[pl.Expr]:

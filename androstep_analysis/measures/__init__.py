@@ -28,11 +28,12 @@ from androstep_analysis.measures.fsyncs import FSYNCS, fsyncs
 from androstep_analysis.measures.hotness import BLOCK_USES, HOTNESS, block_uses, hotness
 from androstep_analysis.measures.latency import LATENCY, latency, latency_distribution
 from androstep_analysis.measures.lifetimes import LIFETIMES, lifetimes
-from androstep_analysis.measures.locality import LOCALITY, locality, order_ns
+from androstep_analysis.measures.locality import LOCALITY, locality
 from androstep_analysis.measures.measure import Measure
 from androstep_analysis.measures.merges import MERGES, merges
 from androstep_analysis.measures.miss_ratio import MISS_RATIO, miss_ratio
 from androstep_analysis.measures.mix import MIX, RATE, mix, rwbs, sizes
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.owners import states, with_state, with_uid
 from androstep_analysis.measures.priority import priorities
 from androstep_analysis.measures.queue import DEPTH, IDLE, QUEUE, depth, idle, queue

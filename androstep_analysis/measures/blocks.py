@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Final
@@ -12,7 +12,7 @@ import polars as pl
 
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.units import SECTOR_BYTES
-from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.order import IS_ORDERED, order_ns
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.tables import KNOWN, Table, counted, is_known, known_share
 
@@ -136,8 +136,30 @@ def int64_columns(touched: pl.DataFrame, *names: str) -> list[np.ndarray]:
 
 
 def known_touches(sums: pl.DataFrame, by: Sequence[str]) -> float | None:
-    """Return the share of touches (column n) with known groups (column known); None without groups."""
-    return known_share(sums, "n") if by else None
+    """Return the share of touches (column n) that are known (column known); None without groups if all are known."""
+    share = known_share(sums, "n")
+    return share if by or (share is not None and share < 1) else None
+
+
+def with_sure(touched: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield `touches` that have column is_ordered (of any device) with column is_sure.
+
+    It says whether the order of the touch and that of the previous touch of the same block are known. All touches
+    between the two are then known, too.
+    """
+    block = ["dev", "block"]
+    unsure = pl.DataFrame(schema={"dev": pl.UInt32, "block": pl.Int64})  # the last touches of these blocks
+    for part in touched:
+        if part[IS_ORDERED].all() and unsure.is_empty():
+            yield part.with_columns(is_sure=True)
+            continue
+        rows = part.join(unsure.with_columns(is_before=False), on=block, how="left", maintain_order="left")
+        before = pl.col(IS_ORDERED).shift(1).over(block)
+        yield rows.with_columns(is_sure=pl.col(IS_ORDERED) & pl.coalesce(before, "is_before", pl.lit(True))).drop(
+            "is_before"
+        )
+        last = part.group_by(block).agg(pl.col(IS_ORDERED).last())
+        unsure = pl.concat([unsure.join(last, on=block, how="anti"), last.filter(~pl.col(IS_ORDERED)).select(block)])
 
 
 def of_groups(rows: pl.DataFrame, by: Sequence[str], coverage: float | None, **values: pl.Expr) -> pl.DataFrame:

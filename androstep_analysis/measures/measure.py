@@ -9,6 +9,8 @@ from typing import Final, Literal, TypeAlias
 
 import polars as pl
 
+from androstep_analysis.common.losses import merged
+from androstep_analysis.measures.order import unordered
 from androstep_analysis.measures.recording import Recording, Tables
 
 _OF_PIECES: Final = {
@@ -127,11 +129,17 @@ def of_events(
     measure: Callable[..., pl.DataFrame],
     within: tuple[str, ...] | None = None,
     natural: tuple[str, ...] = ("step",),
+    *,
+    is_of_order: bool = False,
 ) -> Measure:
-    """Make a measure of table block_events. It leaves out what overlaps lost time."""
+    """Make a measure of table block_events. It leaves out what overlaps lost time.
+
+    `is_of_order`: it compares an event with the previous one, and leaves out times in which their order is unknown.
+    """
 
     def of(tables: Tables, by: tuple[str, ...], recording: Recording) -> pl.DataFrame:
-        return measure(tables["block_events"], by=by, lost=recording.lost)
+        unknown = unordered(tables["requests"]) if is_of_order and "requests" in tables else ()
+        return measure(tables["block_events"], by=by, lost=merged([*recording.lost, *unknown]))
 
     return Measure(
         description,

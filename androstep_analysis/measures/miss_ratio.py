@@ -14,9 +14,18 @@ import polars as pl
 
 from androstep_analysis import native
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.measures.blocks import BLOCK_BYTES, int64_columns, known_touches, of_groups, simulated, touches
+from androstep_analysis.measures.blocks import (
+    BLOCK_BYTES,
+    int64_columns,
+    known_touches,
+    of_groups,
+    simulated,
+    touches,
+    with_sure,
+)
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.measure import Applied, Measure
+from androstep_analysis.measures.order import IS_ORDERED, with_order
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.reuse import distances, stack
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
@@ -66,7 +75,10 @@ def miss_ratio(
     Returns
     -------
     polars.DataFrame
-        Dimensions `by` and cache_bytes (Int64). Metric miss_ratio [1] of accesses to blocks. `n` is their number.
+        Dimensions `by` and cache_bytes (Int64). Metric miss_ratio [1] of accesses to blocks. `n` is their number. Where
+        the place of an access in the order of issue is unknown, that access and the next one to its block are left out;
+        with other policies than LRU, so are all later ones. `coverage` is the share of accesses that are not left out
+        and whose `by` is known.
 
     Raises
     ------
@@ -75,7 +87,7 @@ def miss_ratio(
 
     References
     ----------
-    ``schemas/definitions.toml``, miss_ratio; Mattson et al. (IBM Systems Journal 1970); Megiddo and Modha
+    ``schemas/definitions.toml``, miss_ratio and order; Mattson et al. (IBM Systems Journal 1970); Megiddo and Modha
     (FAST 2003); Yang et al. (SOSP 2023); Waldspurger et al. (FAST 2015, USENIX ATC 2017).
 
     Examples
@@ -91,13 +103,13 @@ def miss_ratio(
     ratio = least / _HASHES
     sizes = {str(size): size // block_bytes * ratio for size in dict.fromkeys(cache_bytes)}
     with _lru(sizes) if policy == "lru" else _caches(_SIMULATED.index(policy), sizes) as misses:
-        touched = touches(requests, by, block_bytes, share=ratio)
+        touched = with_sure(touches(with_order(requests, ()), [*by, IS_ORDERED], block_bytes, share=ratio))
+        touched = touched if policy == "lru" else _until_unsure(touched)
         sums = summed((_counted(part, by, misses, least) for part in touched), [*by, KNOWN])
-    sums = sums.with_columns(known=pl.when(KNOWN).then("n").otherwise(0))
-    n = pl.col("n").sum()
-    groups = of_groups(
-        sums, by, known_touches(sums, by), n=n, **{name: (pl.col(name).sum() / ratio / n).clip(0, 1) for name in sizes}
-    )
+    sums = sums.with_columns(known=pl.when(KNOWN).then("sure").otherwise(0))
+    n, sure = (pl.col(name).sum() for name in ("n", "sure"))
+    ratios = {name: pl.when(sure > 0).then((pl.col(name).sum() / ratio / sure).clip(0, 1)) for name in sizes}
+    groups = of_groups(sums, by, known_touches(sums, by), n=n, **ratios)
     rows = groups.unpivot(
         list(sizes), index=[*by, "n", "coverage"], variable_name="cache_bytes", value_name="miss_ratio"
     ).with_columns(pl.col("cache_bytes").cast(pl.Int64))
@@ -105,17 +117,26 @@ def miss_ratio(
 
 
 def _counted(part: pl.DataFrame, by: Sequence[str], misses: Misses, least: int) -> pl.DataFrame:
-    """Return columns `by`, KNOWN, n (all touches), and for each size the number of misses in the sample."""
+    """Return columns `by`, KNOWN, n (all touches), sure (those with is_sure), and their sampled misses by size."""
     sample = part if least == _HASHES else part.filter(_hashes(part) < least)
-    missed = misses(sample)
+    missed = misses(sample).select(pl.all() & sample["is_sure"])
     sums = (
         missed.with_columns(sample[name] for name in (*by, KNOWN))
         .group_by(*by, KNOWN)
         .agg(pl.col(missed.columns).sum().cast(pl.Int64))
     )
-    whole = part.group_by(*by, KNOWN).agg(n=pl.len().cast(pl.Int64))
+    whole = part.group_by(*by, KNOWN).agg(n=pl.len().cast(pl.Int64), sure=pl.col("is_sure").sum().cast(pl.Int64))
     joined = whole.join(sums, on=[*by, KNOWN], how="left", nulls_equal=True)
     return joined.with_columns(pl.col(missed.columns).fill_null(0))
+
+
+def _until_unsure(touched: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the touches, of which none after the first one in unknown order is sure: the cache may hold anything."""
+    are_all = True
+    for part in touched:
+        is_sure = part[IS_ORDERED].cast(pl.Int8).cum_min().cast(pl.Boolean) & are_all
+        are_all = bool(is_sure.all())
+        yield part.with_columns(is_sure=is_sure)
 
 
 def _hashes(touched: pl.DataFrame) -> npt.NDArray[np.uint64]:

@@ -10,6 +10,7 @@ import polars as pl
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.measures.lost import Lost, touched
 from androstep_analysis.measures.measure import Applied, Measure
+from androstep_analysis.measures.order import error_ns
 from androstep_analysis.measures.parts import REQUEST, parts, summed
 from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, columns_as_rows, lazy, up_to_power
@@ -34,7 +35,7 @@ def queue(
     Parameters
     ----------
     requests : Table
-        Table `requests`: request_id, dev, issue_ns, complete_ns.
+        Table `requests`: request_id, dev, issue_ns, complete_ns, and optionally issue_error_ns.
     by : sequence of str
         Further columns of `requests` that identify a queue, such as submit_comm. The depth of a queue counts its own
         requests only.
@@ -63,7 +64,7 @@ def queue(
 
     References
     ----------
-    ``schemas/definitions.toml``, queue_depth.
+    ``schemas/definitions.toml``, queue_depth and order.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def depth(
     Parameters
     ----------
     requests : Table
-        Table `requests`: request_id, dev, issue_ns, complete_ns.
+        Table `requests`: request_id, dev, issue_ns, complete_ns, and optionally issue_error_ns.
     by : sequence of str
         Further columns of `requests`, as for `queue`.
     lost : sequence of pairs of int or None
@@ -112,7 +113,7 @@ def depth(
 
     References
     ----------
-    ``schemas/definitions.toml``, queue_depth.
+    ``schemas/definitions.toml``, queue_depth and order.
 
     Examples
     --------
@@ -158,7 +159,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
     Parameters
     ----------
     requests : Table
-        Table `requests`: request_id, dev, issue_ns, complete_ns.
+        Table `requests`: request_id, dev, issue_ns, complete_ns, and optionally issue_error_ns.
     by : sequence of str
         Further columns of `requests` that identify a queue, such as submit_comm. The depth of a queue counts its own
         requests only.
@@ -174,7 +175,7 @@ def idle(requests: Table, *, by: Sequence[str] = (), lost: Lost = ()) -> pl.Data
 
     References
     ----------
-    ``schemas/definitions.toml``, idle_period.
+    ``schemas/definitions.toml``, idle_period and order.
 
     Examples
     --------
@@ -227,7 +228,7 @@ def _sums(
         (
             part.group_by(*groups, "depth").agg(
                 time=length.filter(known).sum(),
-                issued=(pl.col("is_issue") & known).sum().cast(pl.Int64),
+                issued=(pl.col("is_issue") & known & pl.col("is_sure")).sum().cast(pl.Int64),
                 whole=length.sum(),
             )
             for part in depths
@@ -247,16 +248,20 @@ def _shares(found: pl.DataFrame, groups: Sequence[str]) -> pl.DataFrame:
     return with_shares.filter((pl.col("time") > 0) | (pl.col("issued") > 0))
 
 
-def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+def _depths(
+    requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[str] = (), error: int | None = None
+) -> Iterator[pl.DataFrame]:
     """Yield the spans of time between two events of a queue, in order.
 
-    Columns are groups, begin_ns, end_ns, depth, is_issue and is_known. Columns requests and `sums` (Int64 columns of
+    Columns are groups, begin_ns, end_ns, depth, is_issue, is_known, and is_sure: whether it is known which event came
+    before begin_ns. A span is not known if it is not longer than `error`, by default that of the issues of the table:
+    the order of its two events is unknown then. Columns requests and `sums` (Int64 columns of
     the table) are running totals of the requests issued up to begin_ns. With `sums`, the table has pieces (table `io`),
     and the pieces of a request in one queue count as one request. Memory holds a part of the table and the earlier
     requests that are not complete.
     """
     rows = lazy(requests)
-    bounds = _bounds(rows)
+    bounds, error = _bounds(rows), error_ns(rows) if error is None else error
     both = rows.filter(pl.col("issue_ns").is_not_null(), pl.col("complete_ns").is_not_null())
     moves = both.select(REQUEST, *groups, *sums, "issue_ns", complete_ns=pl.max_horizontal("issue_ns", "complete_ns"))
     waiting: pl.DataFrame | None = None
@@ -268,9 +273,9 @@ def _depths(requests: Table, groups: Sequence[str], lost: Lost, sums: Sequence[s
         is_ready = pl.col("ts_ns") <= last if last is not None else pl.lit(True)
         found, carried = _segments(events.filter(is_ready), groups, sums)
         waiting = pl.concat([carried, events.filter(~is_ready)])
-        yield _with_is_known(found, bounds, lost)
+        yield _with_is_known(found, bounds, lost, error)
     if waiting is not None:
-        yield _with_is_known(_segments(waiting, groups, sums)[0], bounds, lost)
+        yield _with_is_known(_segments(waiting, groups, sums)[0], bounds, lost, error)
 
 
 def _events(part: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) -> pl.DataFrame:
@@ -300,6 +305,7 @@ def _segments(events: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) 
         pl.col(counts).cum_sum().over(groups),
         depth=pl.col("delta").cum_sum().over(groups),
         end_ns=pl.col("ts_ns").shift(-1).over(groups),
+        since_ns=pl.col("ts_ns").shift(1).over(groups),
         is_issue=pl.col("order") == _ISSUE,
     )
     is_last = pl.col("end_ns").is_null()
@@ -308,7 +314,7 @@ def _segments(events: pl.DataFrame, groups: Sequence[str], sums: Sequence[str]) 
     )
     # The last event counts here as a span of no length. When carried to the next part, it is no issue.
     found = rows.with_columns(pl.col("end_ns").fill_null(pl.col("ts_ns")))
-    return found.select(*groups, "depth", "end_ns", "is_issue", *counts, begin_ns="ts_ns"), carried
+    return found.select(*groups, "depth", "since_ns", "end_ns", "is_issue", *counts, begin_ns="ts_ns"), carried
 
 
 def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
@@ -328,13 +334,18 @@ def _bounds(rows: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-def _with_is_known(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost) -> pl.DataFrame:
-    """Return the spans with column is_known: whether their depth is known."""
+def _with_is_known(found: pl.DataFrame, bounds: pl.DataFrame, lost: Lost, error: int) -> pl.DataFrame:
+    """Return the spans with columns is_known (whether their depth is known) and is_sure."""
     rows = found.join(bounds, on="dev", how="left", maintain_order="left")
     is_within = (pl.col("begin_ns") >= pl.col("from_ns")).fill_null(True) & (
         pl.col("end_ns") <= pl.col("to_ns")
     ).fill_null(True)
-    return rows.with_columns(is_known=is_within & ~touched("begin_ns", "end_ns", lost)).drop("from_ns", "to_ns")
+    is_long, is_sure = pl.lit(True), pl.lit(True)
+    if error:
+        is_long = pl.col("end_ns") - pl.col("begin_ns") > error
+        is_sure = pl.col("begin_ns") - pl.col("since_ns") > error
+    is_known = is_within & is_long & ~touched("begin_ns", "end_ns", lost)
+    return rows.with_columns(is_known=is_known, is_sure=is_sure.fill_null(True)).drop("from_ns", "to_ns", "since_ns")
 
 
 def _span(requests: Table) -> tuple[int, int]:
@@ -387,7 +398,9 @@ def periods(
     """
     columns = ["end_ns", "is_known", "requests", *sums]
     carried: pl.DataFrame | None = None
-    for part in _depths(requests, groups, lost, sums):
+    error = error_ns(requests)
+    # A gap that counts is longer than a short span, whose order then does not matter.
+    for part in _depths(requests, groups, lost, sums, error if error > gap_ns else 0):
         # A gap begins when all earlier requests are complete. Unknown time counts as a gap of no length that ends a
         # period.
         is_gap = (pl.col("depth") == 0) & (pl.col("end_ns") - pl.col("begin_ns") > gap_ns)

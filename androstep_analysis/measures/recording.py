@@ -13,6 +13,7 @@ from androstep_analysis.common.errors import InputError, Loss
 from androstep_analysis.common.manifest import Manifest
 from androstep_analysis.common.units import NS_PER_S
 from androstep_analysis.ingest import clock
+from androstep_analysis.measures.order import error_ns, with_order
 from androstep_analysis.measures.owners import states, with_state, with_uid
 from androstep_analysis.measures.priority import priorities
 
@@ -121,6 +122,12 @@ class Recording:
 
     @property
     def timed(self) -> Tables:
-        """The tables with their times on an axis without the jumps of the clock."""
+        """The tables with their times on an axis without the jumps of the clock.
+
+        If the order of requests is unknown somewhere, they have the column of `with_order`, so that a part of their
+        rows has it for the whole.
+        """
         names = [name for name in ("requests", "io", "block_events", "samples") if self.jumps and name in self.tables]
-        return {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
+        tables = {**self.tables, **{name: clock.on_one_axis(self.tables[name], self.jumps) for name in names}}
+        rounded = [name for name in ("requests", "io") if name in tables and error_ns(tables[name])]
+        return {**tables, **{name: with_order(tables[name]) for name in rounded}}

@@ -12,13 +12,22 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.measures.blocks import BLOCK_BYTES, int64_columns, known_touches, of_groups, simulated, touches
+from androstep_analysis.measures.blocks import (
+    BLOCK_BYTES,
+    int64_columns,
+    known_touches,
+    of_groups,
+    simulated,
+    touches,
+    with_sure,
+)
 from androstep_analysis.measures.certainty import with_inferred
 from androstep_analysis.measures.measure import Applied, Measure
+from androstep_analysis.measures.order import IS_ORDERED, with_order
 from androstep_analysis.measures.parts import summed
 from androstep_analysis.measures.tables import KNOWN, Table, columns_as_rows
 
-_TOUCHES: Final = {"n": pl.len().cast(pl.Int64), "known": pl.col(KNOWN).sum().cast(pl.Int64)}
+_TOUCHES: Final = {"n": pl.len().cast(pl.Int64), "known": (pl.col(KNOWN) & pl.col("is_sure")).sum().cast(pl.Int64)}
 _QUANTILES: Final = {"distance_p50": 0.5, "distance_p90": 0.9, "distance_p99": 0.99}
 
 
@@ -29,7 +38,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     ----------
     requests : Table
         Table `requests`, or `io` for columns that only `io` has: request_id, dev, sector, nr_sectors, op, queue_ns,
-        issue_ns, complete_ns.
+        issue_ns, complete_ns, and optionally issue_error_ns.
     by : sequence of str
         The columns to group by. Distances are computed over the whole capture. Each belongs to the row of the later
         touch.
@@ -40,8 +49,10 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     -------
     polars.DataFrame
         Dimensions `by`. Metrics accesses [blocks], first_ratio [1] (share of accesses to a block not seen before), and
-        distance_p50, distance_p90, distance_p99 [B] of the other accesses (nearest rank; null without such). `n` is the
-        number of accesses.
+        distance_p50, distance_p90, distance_p99 [B] of the other accesses (nearest rank; null without such). All but
+        the first leave out accesses whose place in the order of issue is unknown, or that of the previous access to the
+        block. `n` is the number of accesses. `coverage` is the share of them that are not left out and whose `by` is
+        known.
 
     Raises
     ------
@@ -50,7 +61,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
 
     References
     ----------
-    ``schemas/definitions.toml``, reuse; Mattson et al. (IBM Systems Journal 1970).
+    ``schemas/definitions.toml``, reuse and order; Mattson et al. (IBM Systems Journal 1970).
 
     Examples
     --------
@@ -61,12 +72,15 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
     with stack() as handle:
         sums = summed(
             (
-                part.with_columns(distance=distances(handle, part)).group_by(*by, "distance").agg(**_TOUCHES)
-                for part in touches(requests, by, block_bytes)
+                part.with_columns(distance=pl.when("is_sure").then(distances(handle, part)))
+                .group_by(*by, "distance")
+                .agg(**_TOUCHES)
+                for part in with_sure(touches(with_order(requests, ()), [*by, IS_ORDERED], block_bytes))
             ),
             [*by, "distance"],
         ).sort("distance")
-    again = pl.col("distance") >= 0
+    again, is_sure = pl.col("distance") >= 0, pl.col("distance").is_not_null()
+    sure = pl.col("n").filter(is_sure).sum()
     count = pl.col("n").filter(again)
     rank = count.cum_sum()
     groups = of_groups(
@@ -75,7 +89,7 @@ def reuse(requests: Table, *, by: Sequence[str] = ("op",), block_bytes: int = BL
         known_touches(sums, by),
         n=pl.col("n").sum(),
         accesses=pl.col("n").sum(),
-        first_ratio=pl.col("n").filter(~again).sum() / pl.col("n").sum(),
+        first_ratio=pl.when(sure > 0).then(pl.col("n").filter(~again).sum() / sure),
         **{
             name: pl.col("distance").filter(again).filter(rank >= quantile * count.sum()).first() * block_bytes
             for name, quantile in _QUANTILES.items()

@@ -110,11 +110,12 @@ def _step() -> pl.Expr:
     return pl.col("step").str.strip_suffix(" seek").cast(pl.Enum(["Q2Q", "D2D"]))
 
 
-SEEKS_BETWEEN: Final = of_events("distances between requests", seeks)
+SEEKS_BETWEEN: Final = of_events("distances between requests", seeks, is_of_order=True)
 
 SEEK_DISTANCES: Final = of_events(
     "distances between requests, by size and direction",
     seek_distances,
     within=("step",),
     natural=("step", "distance_up_to_sectors"),
+    is_of_order=True,
 )

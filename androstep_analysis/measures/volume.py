@@ -10,8 +10,9 @@ import polars as pl
 from androstep_analysis.common.units import NS_PER_S, SECTOR_BYTES
 from androstep_analysis.measures import thinned
 from androstep_analysis.measures.certainty import share_inferred
-from androstep_analysis.measures.locality import classify, order_ns
+from androstep_analysis.measures.locality import classify
 from androstep_analysis.measures.measure import Measure
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.parts import by_group, summed
 from androstep_analysis.measures.recording import Recording, Tables
 from androstep_analysis.measures.tables import Table, counted, is_known, ordered, tidy, with_known_share
@@ -174,8 +175,8 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Dimensions ts_ns (Int64), op (Enum) and class (String: sequential, which is consecutive, and random). Metric
-        cumulative_bytes [B], a row per request that carries data.
+        Dimensions ts_ns (Int64), op (Enum) and class (String: sequential, which is consecutive, random, and unknown, as
+        for `locality`). Metric cumulative_bytes [B], a row per request that carries data.
 
     References
     ----------
@@ -211,7 +212,9 @@ def cumulative(requests: Table, *, columns: int | None = None) -> pl.DataFrame:
     return ordered(labelled, ["ts_ns", "op", "class"])
 
 
-_KIND: Final = pl.when("consecutive").then(pl.lit("sequential")).otherwise(pl.lit("random")).alias("class")
+_KIND: Final = (
+    pl.when("consecutive").then(pl.lit("sequential")).when("random").then(pl.lit("random")).otherwise(pl.lit("unknown"))
+).alias("class")
 
 
 def _running(requests: Table) -> Iterator[pl.DataFrame]:

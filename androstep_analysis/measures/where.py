@@ -11,8 +11,8 @@ from androstep_analysis.common import conditions
 from androstep_analysis.common.conditions import Condition
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.units import SECTOR_BYTES
-from androstep_analysis.measures.locality import order_ns
 from androstep_analysis.measures.measure import DIMENSIONS, Applied, Measure
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.parts import REQUEST
 from androstep_analysis.measures.recording import Tables
 

@@ -91,7 +91,7 @@ def _ordered(requests: pl.DataFrame) -> pl.DataFrame:
 def _numbered(requests: pl.DataFrame) -> pl.DataFrame:
     """Return table `requests` with request_ids from 0 in its order."""
     rows = requests.with_columns(request_id=pl.int_range(pl.len(), dtype=pl.Int64))
-    return schema.conform(rows, "requests")
+    return schema.complete(rows, "requests")
 
 
 def _unchanged_pieces(io: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted
 from androstep_analysis.whatif import hybrid
 from androstep_analysis.whatif.log_structured import layer_of, native_layer

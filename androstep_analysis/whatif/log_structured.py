@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from androstep_analysis import native
-from androstep_analysis.measures.locality import order_ns
+from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.tables import Table, lazy
 from androstep_analysis.whatif.changed import Changed, Part, changed
 from androstep_analysis.whatif.translation import OPS, SEGMENT_BYTES, Prepared, Use, one_device, prepared

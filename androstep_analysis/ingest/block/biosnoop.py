@@ -129,17 +129,23 @@ def read(source: Source, spool: Spool) -> Staging:
         losses=losses,
         lost_events=rows.nr_lost,
         names_submitters=by_submitter,
-        issue_error_ns=_issue_error_ns(names, source.head) if by_submitter else 0,
+        issue_error_ns=_issue_error_ns(names, source.head),
     )
 
 
 def _issue_error_ns(names: list[str], head: bytes) -> int:
-    """Return how far the difference of two completions minus latencies may be off: by the last digits of both."""
-    row = _line(names).search(head)
-    if row is None:
-        return 0
-    done, took = (len(cell.partition(b".")[2]) for cell in (row[1], row[len(names)]))
-    return int(10 ** max(0, 9 - done) + 10 ** max(0, 6 - took))
+    """Return how far the time between two issues may be off: by the last digits of its columns.
+
+    An issue is stated, so that rounding keeps the order of all but equal times, or is a completion minus a latency.
+    """
+    is_stated = "STARTs" in names
+    columns = [("STARTs", 9)] if is_stated else [(names[0], 9), (names[-1], 6)]
+    rows = _line(names).finditer(head.replace(b"\t", b" "))
+    errors = (
+        sum(10 ** max(0, digits - len(row[names.index(name) + 1].partition(b".")[2])) for name, digits in columns)
+        for row in rows
+    )
+    return max(errors, default=is_stated) - is_stated
 
 
 _JOINED = re.compile(rb"(?m)(?<= )(\d{11,20})(\.\d\d)(?= |\r?$)")

@@ -31,6 +31,7 @@ enum request_column {
     REQUEST_CPU,
     REQUEST_ERROR,
     REQUEST_MATCHED,
+    REQUEST_ISSUE_ERROR_NS, // null here
 };
 
 // Columns of table bios; test_native holds them against schemas/bios.json.

@@ -14,10 +14,11 @@ struct write {
     int64_t blocks; // remaining blocks; 0: the entry is free
 };
 
-// Blocks whose lifetimes ended together: the group that wrote them, their age, number, and whether they were rewritten.
+// Blocks whose lifetimes ended together: the group that wrote them, their age, number, whether they were rewritten, and
+// whether the order of the row that ended them is known.
 struct life_end {
     int64_t group, age, blocks;
-    int64_t is_rewritten;
+    int64_t is_rewritten, is_ordered;
 };
 
 struct lifetimes {
@@ -38,7 +39,7 @@ struct lifetimes {
 struct life_rows {
     size_t rows;
     const int64_t *devs, *first, *nr_blocks, *at, *requests, *groups;
-    const bool *is_write;
+    const bool *is_write, *is_ordered;
 };
 
 API struct lifetimes *lifetimes_new(void);
@@ -50,7 +51,7 @@ API const struct life_end *lifetimes_ends(struct lifetimes *lives, size_t *count
 struct taking {
     struct lifetimes *lives;
     int64_t at, request;
-    bool is_write;
+    bool is_write, is_ordered;
 };
 
 static bool free_place(struct lifetimes *lives, size_t place)
@@ -97,7 +98,7 @@ static bool take(void *context, struct span part)
         lives->ends = grown;
     }
     lives->ends[lives->ends_count++] =
-        (struct life_end){write->group, taking->at - write->at, blocks, taking->is_write};
+        (struct life_end){write->group, taking->at - write->at, blocks, taking->is_write, taking->is_ordered};
     write->blocks -= blocks;
     return write->blocks || free_place(lives, (size_t)part.value);
 }
@@ -191,7 +192,7 @@ bool lifetimes_run(struct lifetimes *lives, const struct life_rows *rows, int64_
     for (size_t row = 0; row < rows->rows; row++) {
         int64_t first = rows->first[row], end = first + rows->nr_blocks[row];
         struct write write = {rows->at[row], rows->requests[row], rows->groups[row], 0};
-        struct taking taking = {lives, write.at, write.request, rows->is_write[row]};
+        struct taking taking = {lives, write.at, write.request, rows->is_write[row], rows->is_ordered[row]};
         struct spans *spans = spans_of(lives, (uint64_t)rows->devs[row]);
 
         lives->same_count = 0;

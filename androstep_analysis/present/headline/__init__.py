@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from androstep_analysis import slowest
 from androstep_analysis.present.headline import beside, recorded, requests, results, slow, unknown, unusual
-from androstep_analysis.present.headline.requests import RESULTS, largest, locality
+from androstep_analysis.present.headline.requests import RESULTS, largest
 from androstep_analysis.present.headline.results import configuration, dimension
 from androstep_analysis.present.headline.words import Amount, Grid, Headline, Kind, Name, Part, Quote, Sentence
 
@@ -38,7 +38,6 @@ __all__ = [
     "configuration",
     "dimension",
     "largest",
-    "locality",
     "of",
 ]
 

@@ -73,16 +73,10 @@ def results(capture: Capture) -> dict[str, pl.DataFrame]:
         "file_types": measures.file_types(io),
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": measures.volume(data, by=("path",)),
-        "locality": locality(capture, requests),
+        "locality": measures.locality(requests),
         "sync": measures.sync(io),
         "latency": measures.latency(requests),
     }
-
-
-def locality(capture: Capture, requests: pl.LazyFrame) -> pl.DataFrame:
-    """Return `measures.locality`, without rows where the order of the requests is unknown."""
-    table = measures.locality(requests)
-    return table if unknown.unordered(capture) is None else table.clear()
 
 
 def largest(capture: Capture) -> pl.DataFrame:
@@ -200,7 +194,7 @@ def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sen
     """Return the sentence on random requests, synchronous writes, and metadata among the bytes written (`fraction`)."""
     random = values(locality, "count_ratio", "op", "class")
     clauses: list[list[Part]] = [
-        [Amount(random[op, "random"], "1"), f" of {noun}"]
+        [Amount(random[op, "random"], "1"), f" of {noun}", *_in_known_order(random.get((op, "unknown")))]
         for op, noun in (("write", "writes"), ("read", "reads"))
         if (op, "random") in random
     ]
@@ -215,6 +209,11 @@ def _ratios(locality: pl.DataFrame, sync: Values, fraction: pl.DataFrame) -> Sen
     if shares:
         clauses.append([*listed(shares), " of bytes written of known type"])
     return Sentence("pattern", tuple(listed(clauses, "; "))) if clauses else None
+
+
+def _in_known_order(unknown: float | None) -> list[Part]:
+    """Return that a share is of the requests in known order only, from the share of the others."""
+    return [] if unknown is None else [" in known order (", Amount(1 - unknown, "1"), " of them)"]
 
 
 def _grid(mix: pl.DataFrame, latency: pl.DataFrame) -> Grid:

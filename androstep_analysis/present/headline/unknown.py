@@ -100,16 +100,15 @@ def interchangeable(count: int) -> Gap:
 
 
 def unordered(capture: Capture) -> Loss | None:
-    """Return the loss because of which the order of the requests is unknown; None if it is known."""
+    """Return the loss because of which the order of requests is unknown; None if that of all is known."""
     return next((loss for loss in capture.losses if loss.kind in (UNORDERED, SEVERAL_CLOCKS)), None)
 
 
 def order(loss: Loss) -> Gap:
-    """Return why it is unknown which requests are sequential, from `unordered`."""
+    """Return why the order of requests is unknown, from `unordered`."""
     if loss.kind == SEVERAL_CLOCKS:
         return Gap("order of requests, and so what is random", _CLOCKS, _RECORD)
-    which = "1 request" if loss.count == 1 else f"{loss.count:,} requests"
-    return Gap(f"order of {which}, and so what is random", "the list rounds the time of issue", _RECORD)
+    return Gap(f"order of {loss.count:,} requests", "the list rounds the time of issue", _RECORD)
 
 
 def sync() -> Gap:

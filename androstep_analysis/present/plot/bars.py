@@ -154,7 +154,8 @@ def sync(table: pl.DataFrame, *, ax: Axes | None = None) -> Axes:
 def locality(table: pl.DataFrame, *, basis: Basis = "count", ax: Axes | None = None) -> Axes:
     """Draw the shares of consecutive, forward and random requests of every operation as grouped bars.
 
-    The bars are not stacked: forward includes consecutive, so the three do not add up to 100 %.
+    The bars are not stacked: forward includes consecutive, so the three do not add up to 100 %. They are of the
+    requests in known order. A further bar is the share of the others, if there are any.
 
     Parameters
     ----------

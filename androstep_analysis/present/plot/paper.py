@@ -85,7 +85,7 @@ FILE_TYPE_HATCHES: Final = dict.fromkeys(("package", "audio"), "-----") | dict.f
     ("log", "directory", "symlink"), "/////"
 )
 """Sixteen colours are not distinguishable for everyone, so these types are hatched as well."""
-LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00"}
+LOCALITY: Final = {"consecutive": "#00573F", "forward": "#9ADBC6", "random": "#E69F00", "unknown": "#777777"}
 SYNC: Final = {"sync": "#8C3B66", "buffered": "#E8B7D2", "unknown": "#777777"}
 FILESYSTEMS: Final = {
     "ext4": "#0072B2",

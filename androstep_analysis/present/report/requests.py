@@ -41,7 +41,6 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
     of_files = measures.counted(io).filter(pl.col("block_type") == "data")
     apps = measures.volume(of_files, by=("package",))
     distribution = measures.latency_distribution(requests, columns=STEPS)
-    cumulative = measures.cumulative(timed, columns=STEPS)
     tables: dict[str, pl.DataFrame | pl.LazyFrame] = {
         "causes": headline.largest(capture),
         "mix": measures.mix(requests),
@@ -54,8 +53,8 @@ def results(capture: Capture) -> tuple[dict[str, str], dict[str, pl.DataFrame | 
         "processes": measures.volume(io, by=("owner_comm",)),
         "files": (files := measures.volume(of_files, by=("path",))),
         "file_rows": _with_details(sheets.moved(files), of_files),
-        "locality": (locality := headline.locality(capture, requests)),
-        "cumulative": cumulative if locality.height else cumulative.clear(),
+        "locality": measures.locality(requests),
+        "cumulative": measures.cumulative(timed, columns=STEPS),
         "sync": measures.sync(io),
         "map_sources": measures.evidence(io, "map_source"),
         "owners_via": measures.evidence(io, "owner_via"),

@@ -42,7 +42,7 @@ def tables(capture: Capture) -> str:
     requests, io = (measures.counted(table) for table in (capture.requests, capture.io))
     parts = [
         *notes,
-        *_of_requests(requests, io, headline.locality(capture, requests)),
+        *_of_requests(requests, io, measures.locality(requests)),
     ]
     return "\n\n".join(part for part in parts if part)
 
