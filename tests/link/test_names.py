@@ -110,7 +110,7 @@ def test_a_name_from_the_trace_precedes_the_ciphertext_of_an_image(tmp_path):
     staging = Staging("trace.dat", {}, 0, 2000, {"fs_events": events})
     images, lives = link.Images(after=after), tracepoints.lifetimes(events)
     of_files = evidence._Numbers(numbers, numbers.clear(), numbers.clear(), [])
-    table = evidence._files(images, of_files, lives, staging, {})
+    table = evidence._files(images, of_files, lives, staging, {}, pl.Series(dtype=pl.Int64))
     assert table.select("ino", "path", "name_encrypted").rows() == [(40, "/app", False), (41, "/\\x1dq", True)]
 
 

@@ -109,7 +109,8 @@ def evidence(
         *(used.fs_events, lifetimes, queued, fs_types), all_events=all_events, page_bytes=page_bytes
     )
     bios = pl.concat([pages, direct_io.extents(used.fs_events, used.block, used.lost)])
-    files = _files(snapshots, numbers, lifetimes, used, mounts or {})
+    changed = age.changed_since_end(snapshots, used)
+    files = _files(snapshots, numbers, lifetimes, used, mounts or {}, changed)
     complete = _completely_mapped(located, used, kinds, fs_types)
     extents = [
         *_of_filesystems(traced, located, lifetimes, requests, used, kinds, complete, others, one_size),
@@ -124,13 +125,16 @@ def evidence(
     table = images.mark_unproven(images.table(extents), snapshots)
     if not complete and not others:  # These prove by themselves that the images belong to the trace.
         table = pl.concat([table, images.table(unnumbered.held(located.get("image_before"), snapshots, used))])
-    renamed = files.clear()
+    renamed = files.filter(pl.col("source") == "image_after", pl.col("ino").is_in(changed.implode()))
+    if snapshots.listed_after is not None:
+        listed = _numbered(snapshots.listed_after, "listing_after", numbers)
+        renamed = renamed.join(listed, on=[*FILE, "path"], how="anti")
     if unchanged is not None:
         is_older = (pl.col("source") == "image_before") & ~pl.col("ino").is_in(unchanged.implode())
-        renamed = files.filter(is_older)
-        if snapshots.listed_before is not None:
-            listed = _numbered(snapshots.listed_before, "listing_before", numbers)
-            renamed = renamed.join(listed, on=[*FILE, "path"], how="anti")
+        renamed = pl.concat([renamed, files.filter(is_older)])
+    if snapshots.listed_before is not None:
+        listed = _numbered(snapshots.listed_before, "listing_before", numbers)
+        renamed = renamed.join(listed, on=[*FILE, "path"], how="anti")
     return Evidence(table.sort("dev", "sector", "valid_from_ns"), files, renamed.select(FILE))
 
 
@@ -250,13 +254,19 @@ def _of_changes(
 
 
 def _files(
-    snapshots: Images, numbers: _Numbers, lifetimes: pl.DataFrame, staging: Staging, mounts: Mapping[int, str]
+    snapshots: Images,
+    numbers: _Numbers,
+    lifetimes: pl.DataFrame,
+    staging: Staging,
+    mounts: Mapping[int, str],
+    changed: pl.Series,
 ) -> pl.DataFrame:
     """Return table `files`: a row per inode and incarnation, with times from the trace.
 
     The name is that of the first of these sources that has a path:
 
-    1. images and listings after, but with the path in the listing if they differ, because it is closer to the recording
+    1. images and listings after, but with the path in the listing if they differ, because it is closer to the
+       recording, and without those that may be of a later time (`changed`) if the trace has one
     2. images and listings before likewise, but with the trace's path if that differs, because it is later
     3. the trace's events and fanotify
     4. the journal
@@ -268,6 +278,12 @@ def _files(
     numbered = {role: _numbered(one, role, numbers) for role, one in snapshots.by_role.items()}
     after, before = (_of_one_time(numbered, when) for when in ("after", "before"))
     traced = _traced_files(snapshots, [*after, *before], lifetimes, staging, mounts)
+    is_later = (pl.col("source") == "image_after") & pl.col("ino").is_in(changed.implode())
+    has_name = traced.drop_nulls("path").select(FILE)
+    after = [
+        pl.concat([files.filter(~is_later), files.filter(is_later).join(has_name, on=FILE, how="anti")])
+        for files in after
+    ]
     in_snapshots = pl.concat([schema.empty("files"), *after, *(_with_later_paths(files, traced) for files in before)])
     parts = [in_snapshots, traced]
     if snapshots.journal is not None:

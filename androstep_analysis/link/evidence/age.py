@@ -1,6 +1,7 @@
-"""Decide which statements of an image before the recording still hold at its begin.
+"""Decide which statements of an image hold for a recording that began later, or had ended.
 
-Days may lie between the image and the recording. Files that changed meanwhile have other blocks, names and numbers.
+Days may lie between an image before and the recording. Files that changed meanwhile have other blocks, names and
+numbers.
 
 | evidence | the image is older if | statements hold of files with one time of change in |
 |---|---|---|
@@ -9,6 +10,11 @@ Days may lie between the image and the recording. Files that changed meanwhile h
 | none (other filesystems) | never: it counts as of the begin | |
 
 Mounting a filesystem and opening its first file takes one transaction (`s_last_mounted`), which changes no file.
+
+Days may also lie between the recording and an image after. A rename sets the time of change of what it moves and of the
+directory that it moves it to (ext4_rename, f2fs_rename). The path of a file is therefore one of the recording unless
+the file and its directory changed since, or a directory above and that above it. The clock of these times lags by up to
+a tick.
 """
 
 from __future__ import annotations
@@ -41,6 +47,29 @@ def unchanged_until_begin(snapshots: Images, staging: Staging, lifetimes: pl.Dat
     later = (by_role[role] for role in ("listing_before", "image_after", "listing_after") if role in snapshots.proven)
     same = [unchanged(image.times, one.times)["ino"] for one in later]
     return pl.concat([pl.Series("ino", [], pl.Int64), *same]).unique()
+
+
+def changed_since_end(snapshots: Images, staging: Staging) -> pl.Series:
+    """Return the inodes that may have got their name in the image after since the end of the recording.
+
+    They are unknown, and none is returned, if the image has no times of change that can be compared with the recording.
+    """
+    image, none = snapshots.after, pl.Series("ino", [], pl.Int64)
+    if image is None or not is_numbered(image) or staging.realtime_offset_ns is None or staging.last_ns is None:
+        return none
+    end = staging.last_ns + staging.realtime_offset_ns - incarnations.TICK_NS
+    changed = image.times.filter(pl.col("changed_epoch_ns") > end).select("ino")
+    named = image.files.drop_nulls("path").select("ino", "path", depth=pl.col("path").str.count_matches("/"))
+    since = named.join(changed, on="ino", how="semi").select("path")
+    # The directory of /name is /, whose path here is empty.
+    above = since.with_columns(path=pl.col("path").str.strip_suffix("/"))
+    moved = since.filter(pl.col("path").str.replace(r"/[^/]*$", "").is_in(above["path"].implode()))
+    if moved.is_empty():
+        return none
+    upto = pl.int_ranges(2, pl.col("depth") + 2)
+    parents = named.with_columns(upto=upto).explode("upto").drop_nulls("upto")
+    parents = parents.with_columns(path=pl.col("path").str.split("/").list.head("upto").list.join("/"))
+    return parents.join(moved, on="path", how="semi")["ino"].unique()
 
 
 def _differs(image: Filesystem, listing: Listing, staging: Staging, lifetimes: pl.DataFrame) -> bool:
