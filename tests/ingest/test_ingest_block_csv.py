@@ -112,6 +112,37 @@ def test_truncation(tmp_path: Path, packed: bool) -> None:
         assert sum(loss.kind == "torn" for loss in staging.losses) == packed + (not left.endswith(b"\n"))
 
 
+@pytest.mark.parametrize(
+    ("columns", "rows", "last", "is_whole"),
+    [
+        ("op,offset:B,size:B,time:s", "R,0,512,{}.25\n", "W,512,512,9.50", True),
+        ("op,offset:B,size:B,time:s", "R,0,512,{}.25\n", "W,512,512,9.5", False),
+        ("op,offset:B,size:B,time:s", "R,0,512,{}.25\n", "W,512,512,9", False),
+        ("op,offset:B,size:B,time:s", "R,0,512,{}.25\n", "W,512,512,", False),
+        ("op,offset:B,size:B,time:s", "R,0,512,{}.2\nR,0,512,5.25\n", "W,512,512,9.50", False),
+        ("op,offset:B,time:s,size:B", "R,0,{},512\n", "W,512,9,512", False),
+        ("op,offset:B,time:s,size:B", 'R,0,{},"512"\n', 'W,512,9,"512"', True),
+        ("op,offset:B,time:s,size:B", 'R,0,{},"512"\n', 'W,512,9,"512', False),
+        ("time:s,offset:B,size:B,op", "{},0,512,Read\n", "9,512,512,Write", True),
+        ("time:s,offset:B,size:B,op", "{},0,512,Read\n", "9,512,512,Writ", False),
+        ("time:s,offset:B,size:B,op", "{},0,512,RA\n", "9,512,512,R", False),
+        ("time:s,op,offset:B,size:B,-", "{},R,0,512,x\n", "9,W,512,512,", True),
+        ("time:s,op,offset:B,size:B,-", "{},R,0,512,x\n", "9,W,512,512", False),
+        ("time:s,op,offset:B,size:B,...", "{},R,0,512,x\n", "9,W,512,512,y", True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
+def test_a_last_row_without_its_newline_counts_if_it_was_not_cut_off(
+    tmp_path: Path, columns: str, rows: str, last: str, is_whole: bool
+) -> None:
+    path = tmp_path / "rows.csv"
+    before = "".join(rows.format(number) for number in range(1, 5))
+    path.write_text(before + last)
+    staging = ingest.read(path, csv_columns=columns)
+    assert sum(staging.events.values()) == before.count("\n") + is_whole
+    assert ("torn" in {loss.kind for loss in staging.losses}) != is_whole
+
+
 COMM = st.text(st.characters(exclude_characters='\n\0"', exclude_categories=["Cs"]), max_size=15)
 
 

@@ -9,11 +9,12 @@ The compiled reader of the rows is native/decode/text/csv.c.
 
 from __future__ import annotations
 
+import csv
 import ctypes
 import functools
 import re
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from androstep_analysis import native
@@ -287,7 +288,8 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
     that is not aligned to sectors counts as all sectors that it touches. `events` counts by operation, including
     completions.
 
-    The file records flags if at least one row has more letters than its operation, by itself or by `Columns`.
+    A last row without a newline counts if it cannot have been cut off. The file records flags if at least one row has
+    more letters than its operation, by itself or by `Columns`.
     """
     preset, header = None, _MAYBE
     if columns is None:
@@ -295,7 +297,49 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
         if recognised is None:
             raise InputError(f"{source.name}: unknown columns; describe them, for example {_SHOWN}")
         columns, preset, header = recognised
-    return parse(source.pieces(), spool, columns, preset, header)
+    return parse(_with_last_newline(source.pieces(), columns), spool, columns, preset, header)
+
+
+_END_BYTES = 1 << 13
+"""The end of a file, whose rows show how its last column is written."""
+
+
+def _with_last_newline(pieces: Iterable[bytes], columns: Columns) -> Iterator[bytes]:
+    """Yield the pieces, and a newline if that is all that the last row lacks."""
+    end = b""
+    for piece in pieces:
+        end = (end + piece)[-_END_BYTES:]
+        yield piece
+    *before, last = end.decode(errors="replace").split("\n")
+    if last.strip() and _is_whole(last, before[1:], columns):
+        yield b"\n"
+
+
+def _is_whole(last: str, before: Sequence[str], columns: Columns) -> bool:
+    """Return whether the last row of a file has all its columns, and its last cell was not cut off.
+
+    A cell was not cut off if it is in quotation marks, is the word for an operation, or is a number with the same
+    decimals as in all rows before (of which the first one may be the header). If it is not used, it does not matter.
+    """
+    cells = [_cells(row, columns.separator) for row in (last, *(row for row in before if row.strip()))]
+    words = columns.columns
+    if len(cells[0]) < len(words) or (len(cells[0]) > len(words) and words[-1] != "..."):
+        return False
+    cell = cells[0][-1]
+    word = words[-1] if len(cells[0]) == len(words) else "..."
+    if word in ("-", "...") or (len(cell) > 1 and last.rstrip()[-1] == '"'):
+        return True
+    if word.partition(":")[0] == "op":
+        return any(cell == one for one in columns.operations() if len(one) > 1)
+    decimals = {len(row[-1].partition(".")[2]) if row and row[-1][:1].isdigit() else 0 for row in cells}
+    return len(cells) > 2 and len(decimals) == 1 and decimals != {0}
+
+
+def _cells(row: str, separator: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([row.strip()], delimiter=separator), [])]
+    except csv.Error:
+        return []
 
 
 def parse(
