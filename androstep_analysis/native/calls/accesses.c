@@ -24,14 +24,9 @@ uint32_t accesses_resource(struct accesses *accesses, uint64_t kind, uint64_t ke
     if (!*slot) {
         if (accesses->nr_resources == UINT32_MAX)
             return 0;
-        if (accesses->nr_resources == accesses->resources_capacity) {
-            struct resource *resources =
-                array_grow(accesses->resources, &accesses->resources_capacity, sizeof(*resources));
-
-            if (!resources)
-                return 0;
-            accesses->resources = resources;
-        }
+        if (!array_reserve(&accesses->resources, accesses->nr_resources, &accesses->resources_capacity,
+                           sizeof(*accesses->resources)))
+            return 0;
         accesses->resources[accesses->nr_resources++] =
             (struct resource){.exclusive = NO_OPERATION, .order = (uint8_t)order};
         *slot = accesses->nr_resources;
@@ -65,13 +60,8 @@ static uint32_t new_user(struct accesses *accesses)
         accesses->free = accesses->users[id - 1].next;
         return id;
     }
-    if (accesses->nr_users == accesses->users_capacity) {
-        struct user *users = array_grow(accesses->users, &accesses->users_capacity, sizeof(*users));
-
-        if (!users)
-            return 0;
-        accesses->users = users;
-    }
+    if (!array_reserve(&accesses->users, accesses->nr_users, &accesses->users_capacity, sizeof(*accesses->users)))
+        return 0;
     return accesses->nr_users < UINT32_MAX ? (uint32_t)++accesses->nr_users : 0;
 }
 
@@ -121,13 +111,8 @@ static bool push(struct accesses *accesses, struct pending added)
 {
     size_t at = accesses->nr_pending;
 
-    if (at == accesses->pending_capacity) {
-        struct pending *grown = array_grow(accesses->pending, &accesses->pending_capacity, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        accesses->pending = grown;
-    }
+    if (!array_reserve(&accesses->pending, at, &accesses->pending_capacity, sizeof(*accesses->pending)))
+        return false;
     accesses->nr_pending++;
     for (; at && ends_before(&added, &accesses->pending[(at - 1) / 2]); at = (at - 1) / 2)
         accesses->pending[at] = accesses->pending[(at - 1) / 2];

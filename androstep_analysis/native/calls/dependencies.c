@@ -129,26 +129,16 @@ static bool wait_for(void *context, int64_t earlier)
 
     if (follows(finder, thread_of(finder, finder->operation), earlier))
         return true;
-    if (finder->nr_earlier == finder->earlier_capacity) {
-        int64_t *grown = array_grow(finder->earlier, &finder->earlier_capacity, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        finder->earlier = grown;
-    }
+    if (!array_reserve(&finder->earlier, finder->nr_earlier, &finder->earlier_capacity, sizeof(*finder->earlier)))
+        return false;
     finder->earlier[finder->nr_earlier++] = earlier;
     return true;
 }
 
 static bool append_row(struct dependencies *dependencies, int64_t operation, int64_t after)
 {
-    if (dependencies->count == dependencies->capacity) {
-        struct row *rows = array_grow(dependencies->rows, &dependencies->capacity, sizeof(*rows));
-
-        if (!rows)
-            return false;
-        dependencies->rows = rows;
-    }
+    if (!array_reserve(&dependencies->rows, dependencies->count, &dependencies->capacity, sizeof(*dependencies->rows)))
+        return false;
     dependencies->rows[dependencies->count++] = (struct row){operation, after};
     return true;
 }

@@ -93,13 +93,8 @@ static size_t first_after(const struct space *space, uint64_t address)
 
 static void insert_at(struct mappings *mappings, struct space *space, size_t at, struct mapping mapping)
 {
-    if (space->count == space->capacity) {
-        struct mapping *grown = array_grow(space->mappings, &space->capacity, sizeof(*grown));
-
-        if (!grown)
-            storage_exhausted(mappings->storage);
-        space->mappings = grown;
-    }
+    if (!array_reserve(&space->mappings, space->count, &space->capacity, sizeof(*space->mappings)))
+        storage_exhausted(mappings->storage);
     memmove(&space->mappings[at + 1], &space->mappings[at], (space->count - at) * sizeof(mapping));
     space->mappings[at] = mapping;
     space->count++;

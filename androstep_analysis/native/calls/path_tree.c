@@ -8,13 +8,8 @@
 
 static bool add_node(struct path_tree *tree, uint32_t parent)
 {
-    if (tree->count == tree->capacity) {
-        uint32_t *parents = array_grow(tree->parents, &tree->capacity, sizeof(*parents));
-
-        if (!parents)
-            return false;
-        tree->parents = parents;
-    }
+    if (!array_reserve(&tree->parents, tree->count, &tree->capacity, sizeof(*tree->parents)))
+        return false;
     tree->parents[tree->count++] = parent;
     return tree->count < UINT32_MAX;
 }

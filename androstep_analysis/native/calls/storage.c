@@ -9,15 +9,8 @@ void *storage_push(struct storage *storage, void **objects, size_t *count, size_
 {
     uint8_t *object;
 
-    if (*count == INT32_MAX)
+    if (*count == INT32_MAX || !array_reserve(objects, *count, capacity, size))
         storage_exhausted(storage);
-    if (*count == *capacity) {
-        void *grown = array_grow(*objects, capacity, size);
-
-        if (!grown)
-            storage_exhausted(storage);
-        *objects = grown;
-    }
     object = (uint8_t *)*objects + (*count)++ * size;
     memset(object, 0, size);
     return object;

@@ -57,13 +57,8 @@ static bool add_leaf(struct spans *spans, size_t at)
 {
     struct leaf *leaf;
 
-    if (spans->count == spans->room) {
-        struct leaf **leaves = array_grow(spans->leaves, &spans->room, sizeof(struct leaf *));
-
-        if (!leaves)
-            return false;
-        spans->leaves = leaves;
-    }
+    if (!array_reserve(&spans->leaves, spans->count, &spans->room, sizeof(*spans->leaves)))
+        return false;
     leaf = malloc(sizeof(*leaf));
     if (!leaf)
         return false;

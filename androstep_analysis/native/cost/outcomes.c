@@ -131,14 +131,10 @@ static bool lifetime_begin(struct outcomes *outcomes, uint64_t *number, uint32_t
 {
     int64_t nth = *number ? outcomes->lifetimes[*number - 1].nth + 1 : 0;
 
-    if (outcomes->nr_lifetimes == outcomes->lifetimes_capacity) {
-        struct lifetime *grown = array_grow(outcomes->lifetimes, &outcomes->lifetimes_capacity, sizeof(*grown));
-
-        if (!grown) {
-            *number = 1; // never used: the caller stops
-            return false;
-        }
-        outcomes->lifetimes = grown;
+    if (!array_reserve(&outcomes->lifetimes, outcomes->nr_lifetimes, &outcomes->lifetimes_capacity,
+                       sizeof(*outcomes->lifetimes))) {
+        *number = 1; // never used: the caller stops
+        return false;
     }
     outcomes->lifetimes[outcomes->nr_lifetimes] = (struct lifetime){.nth = nth, .end_losses = NO_INT64, .dev = dev};
     *number = ++outcomes->nr_lifetimes;
@@ -182,13 +178,8 @@ static struct grain *grain_add(struct outcomes *outcomes, uint32_t lifetime, int
     int64_t unplaced = unplaced_of(outcomes, outcomes->lifetimes[lifetime].dev);
     uint64_t *place;
 
-    if (outcomes->nr_grains == outcomes->grains_capacity) {
-        struct grain *grown = array_grow(outcomes->grains, &outcomes->grains_capacity, sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        outcomes->grains = grown;
-    }
+    if (!array_reserve(&outcomes->grains, outcomes->nr_grains, &outcomes->grains_capacity, sizeof(*outcomes->grains)))
+        return NULL;
     place = map_add(&outcomes->of_grains, lifetime, (uint64_t)number);
     if (!place)
         return NULL;
@@ -205,26 +196,6 @@ static struct grain *grain_add(struct outcomes *outcomes, uint32_t lifetime, int
     return grain;
 }
 
-static bool writers_grow(struct outcomes *outcomes)
-{
-    struct writer *writers = outcomes->writers;
-    struct last_write *lasts = outcomes->lasts;
-
-    if (outcomes->nr_writers == outcomes->writers_capacity) {
-        writers = array_grow(writers, &outcomes->writers_capacity, sizeof(*writers));
-        if (!writers)
-            return false;
-        outcomes->writers = writers;
-    }
-    if (outcomes->nr_writers == outcomes->lasts_capacity) {
-        lasts = array_grow(lasts, &outcomes->lasts_capacity, sizeof(*lasts));
-        if (!lasts)
-            return false;
-        outcomes->lasts = lasts;
-    }
-    return true;
-}
-
 // Return the thread as a writer of this lifetime of the file, or NULL if memory runs out. A thread ID may be reused;
 // process and name distinguish its users.
 static struct writer *writer_of(struct outcomes *outcomes, uint32_t lifetime, const struct fate_rows *rows, size_t row)
@@ -233,7 +204,9 @@ static struct writer *writer_of(struct outcomes *outcomes, uint32_t lifetime, co
     const uint64_t of_file = (uint64_t)rows->comm[row] << 32 | lifetime;
     uint64_t *number;
 
-    if (!writers_grow(outcomes))
+    if (!array_reserve(&outcomes->writers, outcomes->nr_writers, &outcomes->writers_capacity,
+                       sizeof(*outcomes->writers)) ||
+        !array_reserve(&outcomes->lasts, outcomes->nr_writers, &outcomes->lasts_capacity, sizeof(*outcomes->lasts)))
         return NULL;
     number = map_add(&outcomes->of_writers, of_file, thread);
     if (!number)

@@ -120,13 +120,8 @@ uint32_t trace_group(struct trace *trace, uint64_t parent, const uint8_t *name, 
 {
     struct group *group;
 
-    if (trace->nr_groups == trace->room) {
-        struct group *groups = array_grow(trace->groups, &trace->room, sizeof(*groups));
-
-        if (!groups)
-            return NO_UINT32;
-        trace->groups = groups;
-    }
+    if (!array_reserve(&trace->groups, trace->nr_groups, &trace->room, sizeof(*trace->groups)))
+        return NO_UINT32;
     group = &trace->groups[trace->nr_groups];
     *group = (struct group){.parent = parent, .name_bytes = name_bytes, .name = malloc(name_bytes + 1)};
     if (!group->name)

@@ -77,8 +77,7 @@ static bool add_conversion(struct infer *in, size_t row, uint64_t since)
 {
     struct f2fs *f2fs = &in->f2fs;
 
-    if (!grow(in, (void **)&f2fs->conversions, f2fs->nr_conversions, &f2fs->conversion_capacity,
-              sizeof(*f2fs->conversions)))
+    if (!grow(in, &f2fs->conversions, f2fs->nr_conversions, &f2fs->conversion_capacity, sizeof(*f2fs->conversions)))
         return false;
     f2fs->conversions[f2fs->nr_conversions++] = (struct f2fs_conversion){.row = row, .since = since ? since - 1 : 0};
     return true;
@@ -549,7 +548,7 @@ static void log_add(struct infer *in, const struct f2fs_log *log)
     }
     if (count == NR_LOGS)
         *oldest = *log;
-    else if (grow(in, (void **)&in->f2fs.logs, in->f2fs.nr_logs, &in->f2fs.log_capacity, sizeof(*log)))
+    else if (grow(in, &in->f2fs.logs, in->f2fs.nr_logs, &in->f2fs.log_capacity, sizeof(*log)))
         in->f2fs.logs[in->f2fs.nr_logs++] = *log;
 }
 

@@ -37,7 +37,7 @@ static void on_sync(struct infer *in, size_t row, size_t at, size_t tid)
         f2fs_flush(in, at, (int64_t)row, thread);
     else
         flush(in, at, &thread->issues);
-    if (grow(in, (void **)&in->syncing, in->nr_syncing, &in->syncing_capacity, sizeof(*in->syncing)))
+    if (grow(in, &in->syncing, in->nr_syncing, &in->syncing_capacity, sizeof(*in->syncing)))
         in->syncing[in->nr_syncing++] = tid;
 }
 

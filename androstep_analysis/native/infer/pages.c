@@ -26,18 +26,12 @@ uint64_t elapsed_ns(const struct infer *in, size_t from, size_t to)
     return (uint64_t)in->events->ts[to] - (uint64_t)in->events->ts[from]; // does not overflow for any times
 }
 
-bool grow(struct infer *in, void **array, size_t count, size_t *capacity, size_t size)
+bool grow(struct infer *in, void *array, size_t count, size_t *capacity, size_t size)
 {
-    if (count == *capacity) {
-        void *grown = array_grow(*array, capacity, size);
+    bool has_room = array_reserve(array, count, capacity, size);
 
-        if (!grown) {
-            in->is_failed = true;
-            return false;
-        }
-        *array = grown;
-    }
-    return true;
+    in->is_failed |= !has_room;
+    return has_room;
 }
 
 size_t file_at(struct infer *in, uint32_t dev, int64_t ino)
@@ -47,7 +41,7 @@ size_t file_at(struct infer *in, uint32_t dev, int64_t ino)
     if (at == in->nr_files && at != NOTHING) {
         size_t flusher = thread_at(in, true, dev);
 
-        if (flusher == NOTHING || !grow(in, (void **)&in->files, in->nr_files, &in->file_capacity, sizeof(*in->files)))
+        if (flusher == NOTHING || !grow(in, &in->files, in->nr_files, &in->file_capacity, sizeof(*in->files)))
             return NOTHING;
         in->files[in->nr_files++] = (struct file){.dev = dev, .ino = ino, .author = NO_INT64, .flusher = flusher};
     }
@@ -59,7 +53,7 @@ size_t thread_at(struct infer *in, bool is_flusher, uint32_t key)
     size_t at = index_of(in, &in->of_threads, is_flusher, key, in->nr_threads);
 
     if (at == in->nr_threads && at != NOTHING) {
-        if (!grow(in, (void **)&in->threads, in->nr_threads, &in->thread_capacity, sizeof(*in->threads)))
+        if (!grow(in, &in->threads, in->nr_threads, &in->thread_capacity, sizeof(*in->threads)))
             return NOTHING;
         in->threads[in->nr_threads++] = (struct thread){.syncing = NOTHING,
                                                         .wrote = NOTHING,
@@ -87,7 +81,7 @@ struct location *location_at(struct infer *in, uint32_t dev, int64_t block)
     if (at == NOTHING)
         return NULL;
     if (at == in->nr_locations) {
-        if (!grow(in, (void **)&in->locations, in->nr_locations, &in->location_capacity, sizeof(*in->locations)))
+        if (!grow(in, &in->locations, in->nr_locations, &in->location_capacity, sizeof(*in->locations)))
             return NULL;
         in->locations[in->nr_locations++] = (struct location){.file = NOTHING, .result = NOTHING};
     }
@@ -98,7 +92,7 @@ bool queue_append(struct infer *in, struct queue *queue, struct page page)
 {
     if (queue->head == queue->end)
         queue->head = queue->end = 0;
-    if (!grow(in, (void **)&queue->pages, queue->end, &queue->capacity, sizeof(page)))
+    if (!grow(in, &queue->pages, queue->end, &queue->capacity, sizeof(page)))
         return false;
     queue->pages[queue->end++] = page;
     return true;

@@ -5,7 +5,7 @@
 static void add_result(struct infer *in, const struct issue *issue, int64_t block, const struct page *page,
                        int64_t author, enum infer_rule rule)
 {
-    if (!grow(in, (void **)&in->results, in->nr_results, &in->result_capacity, sizeof(*in->results)))
+    if (!grow(in, &in->results, in->nr_results, &in->result_capacity, sizeof(*in->results)))
         return;
     in->results[in->nr_results++] = (struct inference){
         .event = issue->event,

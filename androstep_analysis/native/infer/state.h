@@ -181,7 +181,7 @@ struct issue {
 uint64_t elapsed_ns(const struct infer *in, size_t from, size_t to);
 
 // Make sure that an array has capacity for another object. Returns false if memory runs out.
-bool grow(struct infer *in, void **array, size_t count, size_t *capacity, size_t size);
+bool grow(struct infer *in, void *array, size_t count, size_t *capacity, size_t size);
 
 // Return the index of a file, or NOTHING if memory runs out.
 size_t file_at(struct infer *in, uint32_t dev, int64_t ino);

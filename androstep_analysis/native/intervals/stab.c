@@ -91,13 +91,8 @@ static bool append(struct pieces *pieces, struct stab_piece piece)
         last->length += piece.length;
         return true;
     }
-    if (pieces->count == pieces->room) {
-        void *grown = array_grow(pieces->pieces, &pieces->room, sizeof(*pieces->pieces));
-
-        if (!grown)
-            return false;
-        pieces->pieces = grown;
-    }
+    if (!array_reserve(&pieces->pieces, pieces->count, &pieces->room, sizeof(*pieces->pieces)))
+        return false;
     pieces->pieces[pieces->count++] = piece;
     return true;
 }

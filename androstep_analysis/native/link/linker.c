@@ -78,13 +78,8 @@ bool linker_meaning(struct linker *linker, const uint8_t *rwbs, size_t length, u
 
     if (op >= NR_OPERATIONS || index != linker->nr_meanings)
         return false;
-    if (linker->nr_meanings == linker->meaning_capacity) {
-        struct meaning *meanings = array_grow(linker->meanings, &linker->meaning_capacity, sizeof(*meanings));
-
-        if (!meanings)
-            return false;
-        linker->meanings = meanings;
-    }
+    if (!array_reserve(&linker->meanings, linker->nr_meanings, &linker->meaning_capacity, sizeof(*linker->meanings)))
+        return false;
     linker->meanings[linker->nr_meanings++] = (struct meaning){op, flags};
     return true;
 }

@@ -11,14 +11,9 @@ enum { MAX_REMAPS = 1 << 20 };
 
 bool linker_partition(struct linker *linker, uint32_t dev, uint32_t parent, int64_t start, int64_t nr_sectors)
 {
-    if (linker->nr_partitions == linker->partition_capacity) {
-        struct partition *partitions =
-            array_grow(linker->partitions, &linker->partition_capacity, sizeof(*linker->partitions));
-
-        if (!partitions)
-            return false;
-        linker->partitions = partitions;
-    }
+    if (!array_reserve(&linker->partitions, linker->nr_partitions, &linker->partition_capacity,
+                       sizeof(*linker->partitions)))
+        return false;
     linker->partitions[linker->nr_partitions++] = (struct partition){dev, parent, start, nr_sectors};
     return true;
 }
@@ -28,14 +23,9 @@ void remap_add(struct linker *linker, struct remap remap)
     size_t index = linker->next_remap;
     uint64_t *value;
 
-    if (index == linker->remap_capacity) {
-        struct remap *remaps = array_grow(linker->remaps, &linker->remap_capacity, sizeof(*remaps));
-
-        if (!remaps) {
-            linker->is_out_of_memory = true;
-            return;
-        }
-        linker->remaps = remaps;
+    if (!array_reserve(&linker->remaps, index, &linker->remap_capacity, sizeof(*linker->remaps))) {
+        linker->is_out_of_memory = true;
+        return;
     }
     if (index < linker->nr_remaps) {
         const struct remap *oldest = &linker->remaps[index];

@@ -65,13 +65,8 @@ static bool push_busy(struct lanes *lanes, int64_t request)
 {
     size_t place = lanes->nr_busy;
 
-    if (place == lanes->busy_room) {
-        int64_t *grown = array_grow(lanes->busy, &lanes->busy_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lanes->busy = grown;
-    }
+    if (!array_reserve(&lanes->busy, place, &lanes->busy_room, sizeof(*lanes->busy)))
+        return false;
     lanes->nr_busy++;
     for (; place > 0 && ends_before(lanes, request, lanes->busy[(place - 1) / 2]); place = (place - 1) / 2)
         lanes->busy[place] = lanes->busy[(place - 1) / 2];
@@ -114,13 +109,8 @@ static bool add_lane(struct lanes *lanes)
 {
     if (lanes->nr_lanes == INT32_MAX)
         return false;
-    if (lanes->nr_lanes == lanes->lanes_room) {
-        struct lane *grown = array_grow(lanes->lanes, &lanes->lanes_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lanes->lanes = grown;
-    }
+    if (!array_reserve(&lanes->lanes, lanes->nr_lanes, &lanes->lanes_room, sizeof(*lanes->lanes)))
+        return false;
     lanes->lanes[lanes->nr_lanes] = (struct lane){0, NO_REQUEST, 0, -1};
     put_free(lanes, (int32_t)lanes->nr_lanes++);
     return true;
@@ -140,13 +130,8 @@ static bool take_lane(struct lanes *lanes, int32_t *lane)
 
 static bool add_order(struct lanes *lanes, int64_t request, int64_t after)
 {
-    if (lanes->nr_orders == lanes->orders_room) {
-        struct order *grown = array_grow(lanes->orders, &lanes->orders_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lanes->orders = grown;
-    }
+    if (!array_reserve(&lanes->orders, lanes->nr_orders, &lanes->orders_room, sizeof(*lanes->orders)))
+        return false;
     lanes->orders[lanes->nr_orders++] = (struct order){request, after};
     return true;
 }
@@ -161,13 +146,8 @@ static bool end_flush(struct lanes *lanes, int64_t request)
         if (lanes->flushes[index].ended >= flush.begun)
             lanes->flushes[pending++] = lanes->flushes[index];
     lanes->nr_flushes = pending;
-    if (pending == lanes->flushes_room) {
-        struct flush *grown = array_grow(lanes->flushes, &lanes->flushes_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lanes->flushes = grown;
-    }
+    if (!array_reserve(&lanes->flushes, pending, &lanes->flushes_room, sizeof(*lanes->flushes)))
+        return false;
     lanes->flushes[lanes->nr_flushes++] = flush;
     return true;
 }

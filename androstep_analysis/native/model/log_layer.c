@@ -73,13 +73,8 @@ static bool add(struct layer *layer, struct access access)
         last->nr_sectors += access.nr_sectors;
         return true;
     }
-    if (layer->nr_accesses == layer->room) {
-        struct access *grown = array_grow(layer->accesses, &layer->room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        layer->accesses = grown;
-    }
+    if (!array_reserve(&layer->accesses, layer->nr_accesses, &layer->room, sizeof(*layer->accesses)))
+        return false;
     layer->accesses[layer->nr_accesses++] = access;
     return true;
 }

@@ -1,6 +1,6 @@
 #include "pagecache/blocks.h"
 
-#include "pagecache/reserve.h"
+#include "core/array.h"
 
 struct file *add_file(struct blocks *blocks, uint32_t dev, int64_t ino)
 {
@@ -10,7 +10,7 @@ struct file *add_file(struct blocks *blocks, uint32_t dev, int64_t ino)
         return NULL;
     if (!*index) {
         *index = blocks->nr_files + 1;
-        if (!reserve(&blocks->files, blocks->nr_files, &blocks->files_capacity, sizeof(*blocks->files)))
+        if (!array_reserve(&blocks->files, blocks->nr_files, &blocks->files_capacity, sizeof(*blocks->files)))
             return NULL;
         blocks->files[blocks->nr_files++] =
             (struct file){.lifetime = ++blocks->nr_lifetimes, .dev = dev, .first = NO_BLOCK};
@@ -33,7 +33,7 @@ static struct block *allocate_block(struct blocks *blocks)
         blocks->free = block->next;
         return block;
     }
-    if (!reserve(&blocks->blocks, blocks->nr_blocks, &blocks->blocks_capacity, sizeof(*blocks->blocks)))
+    if (!array_reserve(&blocks->blocks, blocks->nr_blocks, &blocks->blocks_capacity, sizeof(*blocks->blocks)))
         return NULL;
     return &blocks->blocks[blocks->nr_blocks++];
 }

@@ -1,6 +1,6 @@
 #include "pagecache/in_flight.h"
 
-#include "pagecache/reserve.h"
+#include "core/array.h"
 
 static struct recent_write *add_recent_write(struct pagecache *cache, const struct event *event)
 {
@@ -10,8 +10,8 @@ static struct recent_write *add_recent_write(struct pagecache *cache, const stru
         return NULL;
     if (!*index) {
         *index = cache->nr_recent_writes + 1;
-        if (!reserve(&cache->recent_writes, cache->nr_recent_writes, &cache->recent_writes_capacity,
-                     sizeof(*cache->recent_writes)))
+        if (!array_reserve(&cache->recent_writes, cache->nr_recent_writes, &cache->recent_writes_capacity,
+                           sizeof(*cache->recent_writes)))
             return NULL;
         cache->recent_writes[cache->nr_recent_writes++] = (struct recent_write){0};
     }
@@ -29,7 +29,7 @@ static struct in_flight_write *add_in_flight(struct pagecache *cache, int32_t ti
 {
     uint64_t *index;
 
-    if (!reserve(&cache->in_flight, cache->nr_in_flight, &cache->in_flight_capacity, sizeof(*cache->in_flight)))
+    if (!array_reserve(&cache->in_flight, cache->nr_in_flight, &cache->in_flight_capacity, sizeof(*cache->in_flight)))
         return NULL;
     index = map_add(&cache->in_flight_index, (uint32_t)tid, 0);
     if (!index)
@@ -180,7 +180,7 @@ bool wait_for_write(struct in_flight_write *write, struct pending_interval *pend
 {
     if (write->nr_pending > 0 && write->pending[write->nr_pending - 1] == pending)
         return true;
-    if (!reserve(&write->pending, write->nr_pending, &write->pending_capacity, sizeof(struct pending_interval *)))
+    if (!array_reserve(&write->pending, write->nr_pending, &write->pending_capacity, sizeof(struct pending_interval *)))
         return false;
     write->pending[write->nr_pending++] = pending;
     pending->nr_in_flight++;
@@ -189,7 +189,7 @@ bool wait_for_write(struct in_flight_write *write, struct pending_interval *pend
 
 bool retain_block(struct in_flight_write *write, uint64_t lifetime, int64_t file_block)
 {
-    if (!reserve(&write->retained, write->nr_retained, &write->retained_capacity, sizeof(*write->retained)))
+    if (!array_reserve(&write->retained, write->nr_retained, &write->retained_capacity, sizeof(*write->retained)))
         return false;
     write->retained[write->nr_retained++] = (struct block_key){lifetime, file_block};
     return true;
@@ -209,7 +209,7 @@ bool move_to_next_interval(struct block *block)
 
 bool append_interval(struct pagecache *cache, const struct dirty_interval *interval)
 {
-    if (!reserve(&cache->intervals, cache->nr_intervals, &cache->intervals_capacity, sizeof(*cache->intervals)))
+    if (!array_reserve(&cache->intervals, cache->nr_intervals, &cache->intervals_capacity, sizeof(*cache->intervals)))
         return false;
     cache->intervals[cache->nr_intervals++] = *interval;
     return true;

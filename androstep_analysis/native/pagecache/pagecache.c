@@ -1,8 +1,8 @@
 #include "pagecache/pagecache.h"
 
+#include "core/array.h"
 #include "pagecache/events.h"
 #include "pagecache/in_flight.h"
-#include "pagecache/reserve.h"
 
 struct pagecache *pagecache_new(int64_t page_bytes)
 {
@@ -45,7 +45,7 @@ bool pagecache_add_device(struct pagecache *cache, uint32_t dev, int64_t block_b
 {
     uint64_t *index;
 
-    if (!reserve(&cache->devices, cache->nr_devices, &cache->devices_capacity, sizeof(*cache->devices)))
+    if (!array_reserve(&cache->devices, cache->nr_devices, &cache->devices_capacity, sizeof(*cache->devices)))
         return false;
     index = map_add(&cache->device_index, dev, 0);
     if (!index)
@@ -77,7 +77,7 @@ static bool register_thread(struct pagecache *cache, const struct page_events *e
     if (*index)
         return true;
     *index = cache->nr_threads + 1;
-    if (!reserve(&cache->threads, cache->nr_threads, &cache->threads_capacity, sizeof(*cache->threads)))
+    if (!array_reserve(&cache->threads, cache->nr_threads, &cache->threads_capacity, sizeof(*cache->threads)))
         return false;
     cache->threads[cache->nr_threads++] = (struct thread){
         .ts_ns = events->ts_ns[row],

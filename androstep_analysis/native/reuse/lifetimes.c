@@ -56,26 +56,16 @@ struct taking {
 
 static bool free_place(struct lifetimes *lives, size_t place)
 {
-    if (lives->free_count == lives->free_room) {
-        size_t *grown = array_grow(lives->free_places, &lives->free_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lives->free_places = grown;
-    }
+    if (!array_reserve(&lives->free_places, lives->free_count, &lives->free_room, sizeof(*lives->free_places)))
+        return false;
     lives->free_places[lives->free_count++] = place;
     return true;
 }
 
 static bool keep_same(struct lifetimes *lives, struct span part)
 {
-    if (lives->same_count == lives->same_room) {
-        struct span *grown = array_grow(lives->same, &lives->same_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lives->same = grown;
-    }
+    if (!array_reserve(&lives->same, lives->same_count, &lives->same_room, sizeof(*lives->same)))
+        return false;
     lives->same[lives->same_count++] = part;
     return true;
 }
@@ -90,13 +80,8 @@ static bool take(void *context, struct span part)
 
     if (taking->is_write && write->request == taking->request)
         return keep_same(lives, part);
-    if (lives->ends_count == lives->ends_room) {
-        struct life_end *grown = array_grow(lives->ends, &lives->ends_room, sizeof(*grown));
-
-        if (!grown)
-            return false;
-        lives->ends = grown;
-    }
+    if (!array_reserve(&lives->ends, lives->ends_count, &lives->ends_room, sizeof(*lives->ends)))
+        return false;
     lives->ends[lives->ends_count++] =
         (struct life_end){write->group, taking->at - write->at, blocks, taking->is_write, taking->is_ordered};
     write->blocks -= blocks;
@@ -112,13 +97,8 @@ static struct spans *spans_of(struct lifetimes *lives, uint64_t dev)
         return NULL;
     if (!*number) {
         *number = lives->devices.count;
-        if (*number > lives->spans_room) {
-            struct spans *grown = array_grow(lives->spans, &lives->spans_room, sizeof(*grown));
-
-            if (!grown)
-                return NULL;
-            lives->spans = grown;
-        }
+        if (!array_reserve(&lives->spans, *number - 1, &lives->spans_room, sizeof(*lives->spans)))
+            return NULL;
         lives->spans[*number - 1] = (struct spans){0};
     }
     return lives->spans + *number - 1;
@@ -129,13 +109,8 @@ static size_t add_write(struct lifetimes *lives, struct write write)
 {
     size_t place = lives->free_count ? lives->free_places[--lives->free_count] : lives->count;
 
-    if (place == lives->room) {
-        struct write *grown = array_grow(lives->writes, &lives->room, sizeof(*grown));
-
-        if (!grown)
-            return SIZE_MAX;
-        lives->writes = grown;
-    }
+    if (!array_reserve(&lives->writes, place, &lives->room, sizeof(*lives->writes)))
+        return SIZE_MAX;
     lives->count += place == lives->count;
     lives->writes[place] = write;
     return place;

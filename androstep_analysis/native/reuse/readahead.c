@@ -156,13 +156,8 @@ static uint64_t file_of(struct readahead *cache, uint32_t dev, int64_t ino)
 {
     uint64_t *number;
 
-    if (cache->nr_files == cache->files_room) {
-        struct file *grown = array_grow(cache->files, &cache->files_room, sizeof(*grown));
-
-        if (!grown)
-            return 0;
-        cache->files = grown;
-    }
+    if (!array_reserve(&cache->files, cache->nr_files, &cache->files_room, sizeof(*cache->files)))
+        return 0;
     number = map_add(&cache->of_files, dev, (uint64_t)ino);
     if (!number)
         return 0;
@@ -177,13 +172,8 @@ static struct thread *thread_of(struct readahead *cache, int32_t tid)
 {
     uint64_t *number;
 
-    if (cache->nr_threads == cache->threads_room) {
-        struct thread *grown = array_grow(cache->threads, &cache->threads_room, sizeof(*grown));
-
-        if (!grown)
-            return NULL;
-        cache->threads = grown;
-    }
+    if (!array_reserve(&cache->threads, cache->nr_threads, &cache->threads_room, sizeof(*cache->threads)))
+        return NULL;
     number = map_add(&cache->of_threads, 0, (uint32_t)tid);
     if (!number)
         return NULL;

@@ -100,13 +100,8 @@ static struct device *device(struct steps *steps, uint32_t dev)
 {
     uint64_t *number;
 
-    if (steps->nr_devices == steps->room_devices) {
-        void *grown = array_grow(steps->devices, &steps->room_devices, sizeof(*steps->devices));
-
-        if (!grown)
-            return NULL;
-        steps->devices = grown;
-    }
+    if (!array_reserve(&steps->devices, steps->nr_devices, &steps->room_devices, sizeof(*steps->devices)))
+        return NULL;
     number = map_add(&steps->numbers, 0, dev);
     if (!number)
         return NULL;
@@ -124,13 +119,8 @@ static struct device *device(struct steps *steps, uint32_t dev)
 static bool put(struct steps *steps, enum step_name step, const struct device *of, const struct bio *bio,
                 int64_t from_ns, int64_t ts_ns, int64_t value)
 {
-    if (steps->nr_rows == steps->room_rows) {
-        void *grown = array_grow(steps->rows, &steps->room_rows, sizeof(*steps->rows));
-
-        if (!grown)
-            return false;
-        steps->rows = grown;
-    }
+    if (!array_reserve(&steps->rows, steps->nr_rows, &steps->room_rows, sizeof(*steps->rows)))
+        return false;
     steps->rows[steps->nr_rows++] = (struct row){
         .value = value, .from_ns = from_ns, .ts_ns = ts_ns, .dev = of->dev, .tid = bio->tid, .step = (uint8_t)step};
     return true;
@@ -241,13 +231,8 @@ static bool complete_one(void *context, struct span span)
     bool is_put;
 
     if (bio->end > passing->request->end) {
-        if (steps->nr_kept == steps->room_kept) {
-            void *grown = array_grow(steps->kept, &steps->room_kept, sizeof(struct bio *));
-
-            if (!grown)
-                return false;
-            steps->kept = grown;
-        }
+        if (!array_reserve(&steps->kept, steps->nr_kept, &steps->room_kept, sizeof(*steps->kept)))
+            return false;
         steps->kept[steps->nr_kept++] = bio;
         return true;
     }

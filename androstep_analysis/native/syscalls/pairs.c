@@ -151,24 +151,14 @@ static uint32_t call_at(struct pairs *pairs, size_t row)
     return strings_add(pairs->rows.knowledge.names, (const uint8_t *)text, (size_t)length);
 }
 
-// Reserve capacity for one more thread. Returns false if memory runs out.
-static bool reserve_thread(struct pairs *pairs)
-{
-    struct pending *grown;
-
-    if (pairs->nr_threads < pairs->room)
-        return true;
-    grown = array_grow(pairs->threads, &pairs->room, sizeof(*grown));
-    if (grown)
-        pairs->threads = grown;
-    return grown;
-}
-
 static struct pending *thread_at(struct pairs *pairs, size_t row)
 {
     int32_t tid = int32_at(pairs->in, CALL_EVENT_TID, row);
-    uint64_t *place = reserve_thread(pairs) ? map_add(&pairs->thread_of, 0, (uint32_t)tid) : NULL;
+    uint64_t *place;
 
+    if (!array_reserve(&pairs->threads, pairs->nr_threads, &pairs->room, sizeof(*pairs->threads)))
+        return NULL;
+    place = map_add(&pairs->thread_of, 0, (uint32_t)tid);
     if (!place)
         return NULL;
     if (!*place) {

@@ -15,13 +15,8 @@ static struct counter *counter_of(struct blktrace *trace, uint32_t device, uint3
         return &trace->counters[value - 1];
     if (trace->nr_counters == MAX_COUNTERS)
         return NULL;
-    if (trace->nr_counters == trace->counters_capacity) {
-        struct counter *counters = array_grow(trace->counters, &trace->counters_capacity, sizeof(*counters));
-
-        if (!counters)
-            return NULL;
-        trace->counters = counters;
-    }
+    if (!array_reserve(&trace->counters, trace->nr_counters, &trace->counters_capacity, sizeof(*trace->counters)))
+        return NULL;
     slot = map_add(&trace->counter_of, device, cpu);
     if (!slot)
         return NULL;

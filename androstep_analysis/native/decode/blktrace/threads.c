@@ -17,13 +17,8 @@ struct thread *thread_get(struct blktrace *trace, uint32_t pid)
         return &trace->threads[value - 1];
     if (trace->nr_threads == MAX_THREADS)
         return NULL;
-    if (trace->nr_threads == trace->threads_capacity) {
-        struct thread *threads = array_grow(trace->threads, &trace->threads_capacity, sizeof(*threads));
-
-        if (!threads)
-            return NULL;
-        trace->threads = threads;
-    }
+    if (!array_reserve(&trace->threads, trace->nr_threads, &trace->threads_capacity, sizeof(*trace->threads)))
+        return NULL;
     slot = map_add(&trace->thread_of, 0, pid);
     if (!slot)
         return NULL;
@@ -36,13 +31,8 @@ static bool add_name(struct blktrace *trace, struct name name)
 {
     if (trace->nr_names == MAX_NAMES)
         return false;
-    if (trace->nr_names == trace->names_capacity) {
-        struct name *names = array_grow(trace->names, &trace->names_capacity, sizeof(*names));
-
-        if (!names)
-            return false;
-        trace->names = names;
-    }
+    if (!array_reserve(&trace->names, trace->nr_names, &trace->names_capacity, sizeof(*trace->names)))
+        return false;
     trace->names[trace->nr_names++] = name;
     return true;
 }

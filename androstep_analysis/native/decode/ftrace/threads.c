@@ -20,22 +20,12 @@ uint32_t threads_find(const struct threads *threads, int32_t tid)
 
 static bool grow(struct threads *threads)
 {
-    size_t capacity = threads->capacity, same = capacity, also = capacity;
-    int32_t *tids = array_grow(threads->tids, &capacity, sizeof(*tids));
-    uint32_t *names;
-    int64_t *named_ns;
+    size_t count = threads->count, capacity = threads->capacity, same = capacity, also = capacity;
 
-    if (!tids)
+    if (!array_reserve(&threads->tids, count, &capacity, sizeof(*threads->tids)) ||
+        !array_reserve(&threads->names, count, &same, sizeof(*threads->names)) ||
+        !array_reserve(&threads->named_ns, count, &also, sizeof(*threads->named_ns)))
         return false;
-    threads->tids = tids;
-    names = array_grow(threads->names, &same, sizeof(*names));
-    if (!names)
-        return false;
-    threads->names = names;
-    named_ns = array_grow(threads->named_ns, &also, sizeof(*named_ns));
-    if (!named_ns)
-        return false;
-    threads->named_ns = named_ns;
     threads->capacity = capacity;
     return true;
 }

@@ -96,13 +96,8 @@ static void take_name(struct octf *octf, struct wire wire)
         else if (number == NAME_TEXT)
             file.name = strings_add(octf->names, field.bytes.at, (size_t)(field.bytes.end - field.bytes.at));
     }
-    if (octf->nr_files == octf->capacity) {
-        struct file *files = array_grow(octf->files, &octf->capacity, sizeof(*files));
-
-        if (!files)
-            return;
-        octf->files = files;
-    }
+    if (!array_reserve(&octf->files, octf->nr_files, &octf->capacity, sizeof(*octf->files)))
+        return;
     index = strings_add(octf->ids, (const uint8_t *)&id, sizeof(id));
     if (index == NO_STRING)
         return;

@@ -142,13 +142,8 @@ static struct sequence *sequence_of(struct perfetto *trace, uint32_t id, bool *i
         return &trace->sequences[*slot - 1];
     if (trace->nr_sequences == MAX_SEQUENCES)
         return NULL;
-    if (trace->nr_sequences == trace->sequences_capacity) {
-        struct sequence *sequences = array_grow(trace->sequences, &trace->sequences_capacity, sizeof(*sequences));
-
-        if (!sequences)
-            return NULL;
-        trace->sequences = sequences;
-    }
+    if (!array_reserve(&trace->sequences, trace->nr_sequences, &trace->sequences_capacity, sizeof(*trace->sequences)))
+        return NULL;
     slot = map_add(&trace->sequence_of, 0, id);
     if (!slot)
         return NULL;

@@ -14,13 +14,8 @@ static struct thread *thread_of(struct perfetto *trace, int32_t tid, bool *is_ne
         return &trace->threads[*slot - 1];
     if (trace->nr_threads == MAX_THREADS)
         return NULL;
-    if (trace->nr_threads == trace->threads_capacity) {
-        struct thread *threads = array_grow(trace->threads, &trace->threads_capacity, sizeof(*threads));
-
-        if (!threads)
-            return NULL;
-        trace->threads = threads;
-    }
+    if (!array_reserve(&trace->threads, trace->nr_threads, &trace->threads_capacity, sizeof(*trace->threads)))
+        return NULL;
     slot = map_add(&trace->thread_of, 0, (uint32_t)tid);
     if (!slot)
         return NULL;
@@ -33,13 +28,8 @@ static struct task_row *task_row(struct perfetto *trace, int64_t ts_ns, enum tas
 {
     struct task_row *row;
 
-    if (trace->nr_tasks == trace->tasks_capacity) {
-        struct task_row *tasks = array_grow(trace->tasks, &trace->tasks_capacity, sizeof(*tasks));
-
-        if (!tasks)
-            return NULL;
-        trace->tasks = tasks;
-    }
+    if (!array_reserve(&trace->tasks, trace->nr_tasks, &trace->tasks_capacity, sizeof(*trace->tasks)))
+        return NULL;
     row = &trace->tasks[trace->nr_tasks++];
     *row = (struct task_row){
         .ts_ns = ts_ns, .order = trace->totals.events, .comm = NO_STRING, .old_comm = NO_STRING, .step = step};

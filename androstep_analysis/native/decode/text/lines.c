@@ -251,13 +251,8 @@ static struct thread *thread_of(struct threads *threads, int32_t tid, bool *is_n
         return &threads->rows[*slot - 1];
     if (threads->count == MAX_THREADS)
         return NULL;
-    if (threads->count == threads->capacity) {
-        struct thread *rows = array_grow(threads->rows, &threads->capacity, sizeof(*rows));
-
-        if (!rows)
-            return NULL;
-        threads->rows = rows;
-    }
+    if (!array_reserve(&threads->rows, threads->count, &threads->capacity, sizeof(*threads->rows)))
+        return NULL;
     slot = map_add(&threads->indices, 0, (uint32_t)tid);
     if (!slot)
         return NULL;
