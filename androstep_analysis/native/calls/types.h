@@ -98,7 +98,7 @@ enum step {
 };
 
 struct call_type {
-    const char *name;
+    const char *names; // separated by spaces
     uint8_t step;
     uint8_t call;  // enum operation_call
     uint8_t left;  // enum left of what STEP_SPECIAL creates and STEP_ON_SPECIAL uses

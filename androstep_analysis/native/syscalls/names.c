@@ -5,210 +5,93 @@
 #include <string.h>
 
 struct call_roles {
-    const char *name;
     const char *roles;
+    const char *names; // separated by spaces
 };
 
 static const struct call_roles ROLES[] = {
-    {"open", "pFm"},
-    {"openat", "fpFm"},
-    {"openat2", "fph"},
-    {"creat", "pm"},
-    {"close", "f"},
-    {"close_range", "fgF"},
-    {"read", "f-b"},
-    {"write", "f-b"},
-    {"pread64", "f-bo"},
-    {"pread", "f-bo"},
-    {"pwrite64", "f-bo"},
-    {"pwrite", "f-bo"},
-    {"readv", "fv"},
-    {"writev", "fv"},
-    {"preadv", "fv-o"},
-    {"pwritev", "fv-o"},
-    {"preadv2", "fv-oF"},
-    {"pwritev2", "fv-oF"},
-    {"lseek", "for"},
-    {"_llseek", "fo-r"},
-    {"llseek", "fo-r"},
-    {"dup", "f"},
-    {"dup2", "fg"},
-    {"dup3", "fgF"},
-    {"fcntl", "frx"},
-    {"fcntl64", "frx"},
-    {"flock", "fr"},
-    {"rename", "pq"},
-    {"renameat", "fpgq"},
-    {"renameat2", "fpgqF"},
-    {"link", "pq"},
-    {"linkat", "fpgqF"},
-    {"symlink", "pq"},
-    {"symlinkat", "pgq"},
-    {"unlink", "p"},
-    {"unlinkat", "fpF"},
-    {"mkdir", "pm"},
-    {"mkdirat", "fpm"},
-    {"rmdir", "p"},
-    {"mknod", "pm"},
-    {"mknodat", "fpm"},
-    {"truncate", "pb"},
-    {"truncate64", "pb"},
-    {"ftruncate", "fb"},
-    {"ftruncate64", "fb"},
-    {"fallocate", "fFob"},
-    {"fsync", "f"},
-    {"fdatasync", "f"},
-    {"syncfs", "f"},
-    {"sync_file_range", "fobF"},
-    {"sync_file_range2", "fFob"},
-    {"arm_sync_file_range", "fFob"},
-    {"msync", "abF"},
-    {"fadvise64", "fobr"},
-    {"fadvise64_64", "fobr"},
-    {"arm_fadvise64_64", "frob"},
-    {"readahead", "fob"},
-    {"mmap", "abrFno"},
-    {"mmap2", "abrFno"},
-    {"old_mmap", "abrFno"},
-    {"munmap", "ab"},
-    {"mremap", "ab-F-"},
-    {"mprotect", "abr"},
-    {"pkey_mprotect", "abr"},
-    {"madvise", "abr"},
-    {"remap_file_pages", "abroF"},
-    {"brk", "a"},
-    {"mlock", "ab"},
-    {"mlock2", "abF"},
-    {"munlock", "ab"},
-    {"sendfile", "fgOb"},
-    {"sendfile64", "fgOb"},
-    {"copy_file_range", "fogObF"},
-    {"splice", "fogObF"},
-    {"tee", "fgbF"},
-    {"vmsplice", "fv-F"},
-    {"stat", "ps"},
-    {"stat64", "ps"},
-    {"oldstat", "ps"},
-    {"lstat", "ps"},
-    {"lstat64", "ps"},
-    {"fstat", "fs"},
-    {"fstat64", "fs"},
-    {"newfstatat", "fpsF"},
-    {"fstatat64", "fpsF"},
-    {"fstatat", "fpsF"},
-    {"statx", "fpFrs"},
-    {"statfs", "p"},
-    {"statfs64", "p"},
-    {"fstatfs", "f"},
-    {"fstatfs64", "f"},
-    {"access", "pF"},
-    {"faccessat", "fpF"},
-    {"faccessat2", "fpF"},
-    {"chmod", "pm"},
-    {"fchmod", "fm"},
-    {"fchmodat", "fpm"},
-    {"fchmodat2", "fpmF"},
-    {"chown", "p"},
-    {"chown32", "p"},
-    {"lchown", "p"},
-    {"lchown32", "p"},
-    {"fchown", "f"},
-    {"fchown32", "f"},
-    {"fchownat", "fp--F"},
-    {"utime", "p"},
-    {"utimes", "p"},
-    {"futimesat", "fp"},
-    {"utimensat", "fp-F"},
-    {"utimensat_time64", "fp-F"},
-    {"getdents", "f-b"},
-    {"getdents64", "f-b"},
-    {"readlink", "pqb"},
-    {"readlinkat", "fpqb"},
-    {"getcwd", "pb"},
-    {"chdir", "p"},
-    {"fchdir", "f"},
-    {"chroot", "p"},
-    {"mount", "pqrF"},
-    {"umount", "p"},
-    {"umount2", "pF"},
-    {"oldumount", "p"},
-    {"swapon", "pF"},
-    {"swapoff", "p"},
-    {"pivot_root", "pq"},
-    {"open_tree", "fpF"},
-    {"move_mount", "fpgqF"},
-    {"setxattr", "pr-bF"},
-    {"lsetxattr", "pr-bF"},
-    {"fsetxattr", "fr-bF"},
-    {"getxattr", "pr-b"},
-    {"lgetxattr", "pr-b"},
-    {"fgetxattr", "fr-b"},
-    {"listxattr", "p-b"},
-    {"llistxattr", "p-b"},
-    {"flistxattr", "f-b"},
-    {"removexattr", "pr"},
-    {"lremovexattr", "pr"},
-    {"fremovexattr", "fr"},
-    {"name_to_handle_at", "fp--F"},
-    {"open_by_handle_at", "f-F"},
-    {"ioctl", "fr"},
-    {"pipe", "P"},
-    {"pipe2", "PF"},
-    {"socketpair", "rF-P"},
-    {"socket", "rF"},
-    {"bind", "f"},
-    {"connect", "f"},
-    {"listen", "f"},
-    {"accept", "f"},
-    {"accept4", "f--F"},
-    {"shutdown", "fr"},
-    {"getsockname", "f"},
-    {"getpeername", "f"},
-    {"getsockopt", "f-r"},
-    {"setsockopt", "f-r"},
-    {"send", "f-bF"},
-    {"recv", "f-bF"},
-    {"sendto", "f-bF"},
-    {"recvfrom", "f-bF"},
-    {"sendmsg", "fMF"},
-    {"recvmsg", "fMF"},
-    {"sendmmsg", "f--F"},
-    {"recvmmsg", "f--F"},
-    {"epoll_create1", "F"},
-    {"epoll_ctl", "frg"},
-    {"epoll_wait", "f"},
-    {"epoll_pwait", "f"},
-    {"epoll_pwait2", "f"},
-    {"eventfd2", "-F"},
-    {"signalfd", "f"},
-    {"signalfd4", "f--F"},
-    {"timerfd_create", "rF"},
-    {"timerfd_settime", "fF"},
-    {"timerfd_settime64", "fF"},
-    {"timerfd_gettime", "f"},
-    {"inotify_init1", "F"},
-    {"inotify_add_watch", "fpF"},
-    {"inotify_rm_watch", "f"},
-    {"fanotify_init", "F"},
-    {"fanotify_mark", "fF-gq"},
-    {"memfd_create", "rF"},
-    {"userfaultfd", "F"},
-    {"pidfd_open", "-F"},
-    {"pidfd_getfd", "fg"},
-    {"io_uring_enter", "f---F"},
-    {"io_uring_register", "fr"},
-    {"clone", "C"},
-    {"clone2", "C"},
-    {"clone3", "C"},
-    {"unshare", "F"},
-    {"setns", "fF"},
-    {"execve", "p"},
-    {"execveat", "fp--F"},
-    {"exit", "r"},
-    {"_exit", "r"},
-    {"exit_group", "r"},
-    {"umask", "m"},
-    {"futex", "ar"},
+    {"pFm", "open"},
+    {"fpFm", "openat"},
+    {"fph", "openat2"},
+    {"pm", "creat mkdir mknod chmod"},
+    {"f", "close dup fsync fdatasync syncfs fstatfs fstatfs64 fchown fchown32 fchdir bind connect listen accept "
+          "getsockname getpeername epoll_wait epoll_pwait epoll_pwait2 signalfd timerfd_gettime "
+          "inotify_rm_watch"},
+    {"fgF", "close_range dup3"},
+    {"f-b", "read write getdents getdents64 flistxattr"},
+    {"f-bo", "pread64 pread pwrite64 pwrite"},
+    {"fv", "readv writev"},
+    {"fv-o", "preadv pwritev"},
+    {"fv-oF", "preadv2 pwritev2"},
+    {"for", "lseek"},
+    {"fo-r", "_llseek llseek"},
+    {"fg", "dup2 pidfd_getfd"},
+    {"frx", "fcntl fcntl64"},
+    {"fr", "flock fremovexattr ioctl shutdown io_uring_register"},
+    {"pq", "rename link symlink pivot_root"},
+    {"fpgq", "renameat"},
+    {"fpgqF", "renameat2 linkat move_mount"},
+    {"pgq", "symlinkat"},
+    {"p", "unlink rmdir statfs statfs64 chown chown32 lchown lchown32 utime utimes chdir chroot umount "
+          "oldumount swapoff execve"},
+    {"fpF", "unlinkat faccessat faccessat2 open_tree inotify_add_watch"},
+    {"fpm", "mkdirat mknodat fchmodat"},
+    {"pb", "truncate truncate64 getcwd"},
+    {"fb", "ftruncate ftruncate64"},
+    {"fFob", "fallocate sync_file_range2 arm_sync_file_range"},
+    {"fobF", "sync_file_range"},
+    {"abF", "msync mlock2"},
+    {"fobr", "fadvise64 fadvise64_64"},
+    {"frob", "arm_fadvise64_64"},
+    {"fob", "readahead"},
+    {"abrFno", "mmap mmap2 old_mmap"},
+    {"ab", "munmap mlock munlock"},
+    {"ab-F-", "mremap"},
+    {"abr", "mprotect pkey_mprotect madvise"},
+    {"abroF", "remap_file_pages"},
+    {"a", "brk"},
+    {"fgOb", "sendfile sendfile64"},
+    {"fogObF", "copy_file_range splice"},
+    {"fgbF", "tee"},
+    {"fv-F", "vmsplice"},
+    {"ps", "stat stat64 oldstat lstat lstat64"},
+    {"fs", "fstat fstat64"},
+    {"fpsF", "newfstatat fstatat64 fstatat"},
+    {"fpFrs", "statx"},
+    {"pF", "access umount2 swapon"},
+    {"fm", "fchmod"},
+    {"fpmF", "fchmodat2"},
+    {"fp--F", "fchownat name_to_handle_at execveat"},
+    {"fp", "futimesat"},
+    {"fp-F", "utimensat utimensat_time64"},
+    {"pqb", "readlink"},
+    {"fpqb", "readlinkat"},
+    {"pqrF", "mount"},
+    {"pr-bF", "setxattr lsetxattr"},
+    {"fr-bF", "fsetxattr"},
+    {"pr-b", "getxattr lgetxattr"},
+    {"fr-b", "fgetxattr"},
+    {"p-b", "listxattr llistxattr"},
+    {"pr", "removexattr lremovexattr"},
+    {"f-F", "open_by_handle_at"},
+    {"P", "pipe"},
+    {"PF", "pipe2"},
+    {"rF-P", "socketpair"},
+    {"rF", "socket timerfd_create memfd_create"},
+    {"f--F", "accept4 sendmmsg recvmmsg signalfd4"},
+    {"f-r", "getsockopt setsockopt"},
+    {"f-bF", "send recv sendto recvfrom"},
+    {"fMF", "sendmsg recvmsg"},
+    {"F", "epoll_create1 inotify_init1 fanotify_init userfaultfd unshare"},
+    {"frg", "epoll_ctl"},
+    {"-F", "eventfd2 pidfd_open"},
+    {"fF", "timerfd_settime timerfd_settime64 setns"},
+    {"fF-gq", "fanotify_mark"},
+    {"f---F", "io_uring_enter"},
+    {"C", "clone clone2 clone3"},
+    {"r", "exit _exit exit_group"},
+    {"m", "umask"},
+    {"ar", "futex"},
 };
 
 enum { NR_ROLES = sizeof(ROLES) / sizeof(*ROLES) };
@@ -216,25 +99,23 @@ enum { NR_ROLES = sizeof(ROLES) / sizeof(*ROLES) };
 // Names of errors in numeric order: asm-generic/errno.h and, from 512, linux/errno.h.
 static const char ERRNOS[] =
     "EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK EBUSY EEXIST "
-    "EXDEV "
-    "ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE EDOM ERANGE "
-    "EDEADLK "
-    "ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP - ENOMSG EIDRM ECHRNG EL2NSYNC EL3HLT EL3RST ELNRNG EUNATCH ENOCSI "
-    "EL2HLT "
-    "EBADE EBADR EXFULL ENOANO EBADRQC EBADSLT - EBFONT ENOSTR ENODATA ETIME ENOSR ENONET ENOPKG EREMOTE ENOLINK EADV "
-    "ESRMNT ECOMM EPROTO EMULTIHOP EDOTDOT EBADMSG EOVERFLOW ENOTUNIQ EBADFD EREMCHG ELIBACC ELIBBAD ELIBSCN ELIBMAX "
-    "ELIBEXEC EILSEQ ERESTART ESTRPIPE EUSERS ENOTSOCK EDESTADDRREQ EMSGSIZE EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT "
-    "ESOCKTNOSUPPORT EOPNOTSUPP EPFNOSUPPORT EAFNOSUPPORT EADDRINUSE EADDRNOTAVAIL ENETDOWN ENETUNREACH ENETRESET "
-    "ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN ETOOMANYREFS ETIMEDOUT ECONNREFUSED EHOSTDOWN "
-    "EHOSTUNREACH EALREADY EINPROGRESS ESTALE EUCLEAN ENOTNAM ENAVAIL EISNAM EREMOTEIO EDQUOT ENOMEDIUM EMEDIUMTYPE "
-    "ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED EOWNERDEAD ENOTRECOVERABLE ERFKILL EHWPOISON";
+    "EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE EDOM "
+    "ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP - ENOMSG EIDRM ECHRNG EL2NSYNC EL3HLT EL3RST ELNRNG "
+    "EUNATCH ENOCSI EL2HLT EBADE EBADR EXFULL ENOANO EBADRQC EBADSLT - EBFONT ENOSTR ENODATA ETIME ENOSR ENONET "
+    "ENOPKG EREMOTE ENOLINK EADV ESRMNT ECOMM EPROTO EMULTIHOP EDOTDOT EBADMSG EOVERFLOW ENOTUNIQ EBADFD EREMCHG "
+    "ELIBACC ELIBBAD ELIBSCN ELIBMAX ELIBEXEC EILSEQ ERESTART ESTRPIPE EUSERS ENOTSOCK EDESTADDRREQ EMSGSIZE "
+    "EPROTOTYPE ENOPROTOOPT EPROTONOSUPPORT ESOCKTNOSUPPORT EOPNOTSUPP EPFNOSUPPORT EAFNOSUPPORT EADDRINUSE "
+    "EADDRNOTAVAIL ENETDOWN ENETUNREACH ENETRESET ECONNABORTED ECONNRESET ENOBUFS EISCONN ENOTCONN ESHUTDOWN "
+    "ETOOMANYREFS ETIMEDOUT ECONNREFUSED EHOSTDOWN EHOSTUNREACH EALREADY EINPROGRESS ESTALE EUCLEAN ENOTNAM ENAVAIL "
+    "EISNAM EREMOTEIO EDQUOT ENOMEDIUM EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED EOWNERDEAD "
+    "ENOTRECOVERABLE ERFKILL EHWPOISON";
 static const char KERNEL_ERRNOS[] = "ERESTARTSYS ERESTARTNOINTR ERESTARTNOHAND ENOIOCTLCMD ERESTART_RESTARTBLOCK "
                                     "EPROBE_DEFER EOPENSTALE ENOPARAM - - - - ENOTSUPP - - - - EIOCBQUEUED";
-enum { FIRST_ERRNO = 1, FIRST_KERNEL_ERRNO = 512, PLACES = 1024, MAX_ERRNOS = 256 };
+enum { FIRST_ERRNO = 1, FIRST_KERNEL_ERRNO = 512, PLACES = 1024, MAX_NAMES = 256 };
 
 struct name_table {
-    struct text names[MAX_ERRNOS];
-    int values[MAX_ERRNOS];
+    struct text names[MAX_NAMES];
+    int values[MAX_NAMES];
     int count;
     uint16_t slots[PLACES]; // index of the name + 1
 };
@@ -264,26 +145,27 @@ static void name_add(struct name_table *table, struct text name, int value)
     table->slots[slot] = (uint16_t)++table->count;
 }
 
-static int name_find(const struct name_table *table, struct text name, int none)
+// Return the index of a name, or -1.
+static int name_find(const struct name_table *table, struct text name)
 {
     for (size_t slot = slot_of(name); table->slots[slot]; slot = (slot + 1) % PLACES) {
         int number = table->slots[slot] - 1;
         struct text candidate = table->names[number];
 
         if (text_length(candidate) == text_length(name) && !memcmp(candidate.at, name.at, text_length(name)))
-            return table->values[number];
+            return number;
     }
-    return none;
+    return -1;
 }
 
-static void add_errnos(struct name_table *table, const char *list, int number)
+// Add the names of a list with the values from `first` on, `step` apart.
+static void add_names(struct name_table *table, const char *list, int first, int step)
 {
-    while (*list) {
+    for (int value = first; *list; value += step) {
         size_t length = strcspn(list, " ");
 
         if (*list != '-')
-            name_add(table, (struct text){(const uint8_t *)list, (const uint8_t *)list + length}, number);
-        number++;
+            name_add(table, (struct text){(const uint8_t *)list, (const uint8_t *)list + length}, value);
         list += length + (list[length] == ' ');
     }
 }
@@ -292,34 +174,32 @@ struct call_names *call_names_new(void)
 {
     struct call_names *names = calloc(1, sizeof(*names));
 
-    _Static_assert((int)NR_ROLES <= (int)MAX_ERRNOS, "a table of names is too small");
     if (!names)
         return NULL;
-    for (int number = 0; number < NR_ROLES; number++) {
-        const uint8_t *name = (const uint8_t *)ROLES[number].name;
-
-        name_add(&names->calls, (struct text){name, name + strlen(ROLES[number].name)}, number);
-    }
-    add_errnos(&names->errnos, ERRNOS, FIRST_ERRNO);
-    add_errnos(&names->errnos, KERNEL_ERRNOS, FIRST_KERNEL_ERRNO);
-    add_errnos(&names->errnos, "EWOULDBLOCK", 11);
-    add_errnos(&names->errnos, "EDEADLOCK", 35);
+    for (int number = 0; number < NR_ROLES; number++)
+        add_names(&names->calls, ROLES[number].names, number, 0);
+    add_names(&names->errnos, ERRNOS, FIRST_ERRNO, 1);
+    add_names(&names->errnos, KERNEL_ERRNOS, FIRST_KERNEL_ERRNO, 1);
+    add_names(&names->errnos, "EWOULDBLOCK", 11, 1);
+    add_names(&names->errnos, "EDEADLOCK", 35, 1);
     return names;
 }
 
 int call_names_find(const struct call_names *names, struct text name)
 {
-    return name_find(&names->calls, name, -1);
+    return name_find(&names->calls, name);
 }
 
-const char *call_roles(int number)
+const char *call_roles(const struct call_names *names, int number)
 {
-    return ROLES[number].roles;
+    return ROLES[names->calls.values[number]].roles;
 }
 
 int errno_find(const struct call_names *names, struct text name)
 {
-    return name_find(&names->errnos, name, 0);
+    int number = name_find(&names->errnos, name);
+
+    return number < 0 ? 0 : names->errnos.values[number];
 }
 
 struct text errno_name(int number)

@@ -14,7 +14,7 @@ int call_names_find(const struct call_names *names, struct text name);
 // of created descriptors, p path, q second path, F flags, r request, m mode, o offset, O second offset, b bytes, a
 // address, s result of stat, v buffers of readv, M those of sendmsg with passed descriptors, h struct of openat2, x
 // third argument of fcntl, C all arguments of clone.
-const char *call_roles(int number);
+const char *call_roles(const struct call_names *names, int number);
 
 // Return the errno of a name such as ENOENT; 0 if there is none.
 int errno_find(const struct call_names *names, struct text name);

@@ -381,10 +381,9 @@ static void put_argument(struct table *table, size_t row, char role, struct text
     }
 }
 
-void put_arguments(struct table *table, size_t row, int number, const struct call_text *call, struct scratch *scratch)
+void put_arguments(struct table *table, size_t row, const char *roles, const struct call_text *call,
+                   struct scratch *scratch)
 {
-    const char *roles = call_roles(number);
-
     if (*roles == 'C') {
         put_clone(table, row, call);
         return;

@@ -131,7 +131,7 @@ bool call_write(struct strace *strace, struct table *table, size_t row, const st
     put_name(strace, table, row, number, call->name);
     put_code(table, SYSCALL_STATE, row, (uint8_t)state);
     if (number >= 0 && state != STATE_RESUMED) // the first arguments of a resumed call are missing
-        put_arguments(table, row, number, call, &strace->scratch);
+        put_arguments(table, row, call_roles(strace->names, number), call, &strace->scratch);
     if (state == STATE_WHOLE)
         learn_tasks(strace, table, row, call, task->tid);
     return true;

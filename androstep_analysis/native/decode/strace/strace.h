@@ -132,7 +132,8 @@ bool take_leader(struct strace *strace, struct text text, struct line *line);
 
 // --- arguments (arguments.c) ----------------------------------------------------------------------------------
 
-void put_arguments(struct table *table, size_t row, int number, const struct call_text *call, struct scratch *scratch);
+void put_arguments(struct table *table, size_t row, const char *roles, const struct call_text *call,
+                   struct scratch *scratch);
 
 // Stores a descriptor and its decoration. SYSCALL_NONE skips a column.
 enum { SYSCALL_NONE = MAX_COLUMNS };
