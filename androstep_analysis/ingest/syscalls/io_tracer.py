@@ -10,14 +10,13 @@ of 0 is empty. Of renames and links, `filename` is ``old->new``.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common import schema
-from androstep_analysis.common.errors import Loss, printable
-from androstep_analysis.ingest import lines, tasks
+from androstep_analysis.ingest import lines
+from androstep_analysis.ingest.matched import Matched
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -42,7 +41,6 @@ _ORDERS: Final = ((*_REQUIRED, "offset", "tid"), (*_REQUIRED, "latency_ns"))
 """The columns of tables without a header."""
 
 _HEAD_LINES: Final = 16
-_QUOTED: Final = 60
 _OF_DESCRIPTORS: Final = (
     *("READ", "WRITE", "CLOSE", "FSYNC", "MMAP", "READDIR", "FALLOCATE", "SENDFILE", "MSYNC", "DIO_READ", "DIO_WRITE"),
 )
@@ -73,44 +71,18 @@ def read(source: Source, spool: Spool) -> Staging:
     """Read the calls. `events` counts them by operation."""
     names = _columns(source.head) or _ORDERS[0]
     header, pattern = ",".join(names), _pattern(names)
-    events: Counter[str] = Counter()
-    seen = tasks.Seen()
-    spans: list[int] = []
-    nr_unreadable, first_unreadable, nr_lines = 0, "", 0
+    table = Matched(spool)
     for text in lines.whole(source):
-        rows = pl.DataFrame({"text": [text.decode(errors="backslashreplace")]})
-        rows = rows.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", nr_lines + 1)
-        nr_lines += rows.height
-        rows = rows.with_columns(pl.col("text").str.strip_suffix("\r"))
-        parsed = rows.with_columns(pl.col("text").str.extract_groups(pattern).struct.unnest())
+        rows = table.rows(text, pattern)
         is_call = _date().is_not_null()
-        others = parsed.filter(~is_call, ~pl.col("text").is_in(["", header]))["text"]
-        if others.len() and not nr_unreadable:
-            first_unreadable = others[0][:_QUOTED]
-        nr_unreadable += others.len()
-        calls = _calls(parsed.filter(is_call))
-        if calls.height:
-            spans += [*calls.select(pl.min("ts_ns"), last=pl.max("ts_ns")).row(0)]
-            events.update(dict(calls["call"].value_counts().rows()))
-            seen.add(calls)
-            spool.append("syscalls", calls)
-    losses = lines.truncated(source)
-    if nr_unreadable:
-        message = f"{nr_unreadable} lines cannot be read as calls; the first: “{printable(first_unreadable)}”"
-        losses += (Loss("unreadable", nr_unreadable, message),)
-    return Staging(
-        format="io_tracer",
-        events=dict(sorted(events.items())),
-        first_ns=min(spans, default=None),
-        last_ns=max(spans, default=None),
-        tasks=seen.table(),
-        clock="local time",
-        losses=losses,
-    )
+        table.refuse(rows.filter(~is_call, ~pl.col("text").is_in(["", header])))
+        table.append(_calls(rows.filter(is_call)))
+    losses = (*lines.truncated(source), *table.unreadable("cannot be read as calls"))
+    return table.staging("io_tracer", tasks=table.seen.table(), clock="local time", losses=losses)
 
 
 def _calls(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return table `syscalls` of the matched rows, by time."""
+    """Return columns of table `syscalls`."""
     optional = [pl.lit(None, pl.String).alias(name) for name in ("offset", "tid") if name not in rows.columns]
     fraction = pl.col("fraction").fill_null("").str.pad_end(9, "0").cast(pl.Int64)
     name = pl.coalesce(pl.col("quoted").str.replace_all('""', '"', literal=True), "file")
@@ -120,8 +92,8 @@ def _calls(rows: pl.DataFrame) -> pl.DataFrame:
     is_pair = pl.col("operation").is_in(["RENAME", "LINK", "SYMLINK"])
     is_open = pl.col("operation").is_in(_OF_DESCRIPTORS)
     known = pl.when(~name.is_in(_NAMELESS))
-    calls = rows.with_columns(optional).select(
-        pl.col("line").cast(pl.Int64),
+    return rows.with_columns(optional).select(
+        "line",
         ts_ns=_date() + fraction,
         **{column: pl.col(column).cast(pl.Int32, strict=False) for column in ("pid", "tid")},
         comm=pl.col("comm"),
@@ -136,7 +108,6 @@ def _calls(rows: pl.DataFrame) -> pl.DataFrame:
         ),
         offset_bytes=pl.col("offset").cast(pl.Int64, strict=False),
     )  # fmt: skip
-    return schema.complete(calls.sort("ts_ns", maintain_order=True), "syscalls")
 
 
 def _date() -> pl.Expr:

@@ -14,7 +14,6 @@ Jobs with the same log append to one file. Each begins with the version, and has
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Final
 
 import polars as pl
@@ -22,6 +21,7 @@ import polars as pl
 from androstep_analysis.common import schema, units
 from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import clock, lines
+from androstep_analysis.ingest.matched import Matched
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -40,7 +40,6 @@ _OPERATIONS: Final = {"read": "R", "write": "W", "trim": "D", "sync": "FW", "dat
 _DEVICE: Final = r"^/(?:dev/(?P<disk>\w[\w/-]*)|replay_redirect/(?P<major>\d{1,4}):(?P<minor>\d{1,7}))$"
 
 _US_NS: Final = 1000
-_QUOTED: Final = 60
 
 
 def sniff(head: bytes) -> bool:
@@ -53,53 +52,42 @@ def read(source: Source, spool: Spool) -> Staging:
     version = _VERSION.match(source.head)
     log = _Log(spool, has_times=version is None or version[1] == b"3")
     for text in lines.whole(source):
-        log.read(text.decode(errors="backslashreplace"))
-    return log.staging(lines.truncated(source))
+        log.read(text)
+    return log.finish(lines.truncated(source))
 
 
-class _Log:
+class _Log(Matched):
     """A log that is being read."""
 
     def __init__(self, spool: Spool, has_times: bool) -> None:
-        self._spool = spool
+        super().__init__(spool)
         self._has_times = has_times
-        self._lines = 0
-        self._events: Counter[str] = Counter()
-        self._spans: list[int] = []
         self._disks: dict[str, int] = {}
         self._headers = 0
         self._rounded = 0
-        self._unreadable = 0
-        self._first_unreadable = ""
 
-    def read(self, text: str) -> None:
+    def read(self, text: bytes) -> None:
         """Read several whole lines."""
-        rows = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
-        parsed = rows.with_row_index("line", self._lines + 1).with_columns(
-            pl.col("text").str.strip_suffix("\r").str.extract_groups(_LINE).struct.unnest()
-        )
-        self._lines += parsed.height
+        parsed = self.rows(text, _LINE)
         is_read = pl.col("file").is_not_null() & (pl.col("us").is_not_null() if self._has_times else True)
-        self._refuse(parsed.filter(~is_read)["text"])
+        self._refuse(parsed.filter(~is_read))
         parsed = parsed.filter(is_read).with_columns(
             ts_ns=pl.col("us").cast(pl.Int64) * _US_NS if self._has_times else pl.lit(None, pl.Int64),
             action=pl.coalesce("action", "file_action"),
             **{name: pl.col(name).cast(pl.Int64) for name in ("offset", "bytes")},
         )
-        self._events.update(dict(parsed["action"].value_counts().rows()))
-        self._spans += [time for time in (parsed["ts_ns"].min(), parsed["ts_ns"].max()) if isinstance(time, int)]
+        self.count(parsed["action"], parsed["ts_ns"])
         moved = parsed.filter(~pl.col("action").is_in(["add", "wait"]))
         is_device = pl.col("file").str.contains(_DEVICE) if self._has_times else pl.lit(False)
         self._append_requests(moved.filter(is_device & pl.col("action").is_in(list(_OPERATIONS))))
         self._append_calls(moved.filter(~is_device))
 
-    def _refuse(self, texts: pl.Series) -> None:
-        is_header = texts.str.strip_chars().str.contains(_HEADER)
+    def _refuse(self, rows: pl.DataFrame) -> None:
+        """Count the headers, and the lines that cannot be read."""
+        text = rows["text"].str.strip_chars()
+        is_header = text.str.contains(_HEADER)
         self._headers += int(is_header.sum())
-        unreadable = texts.filter(~is_header & (texts.str.strip_chars() != ""))
-        self._unreadable += unreadable.len()
-        if unreadable.len() and not self._first_unreadable:
-            self._first_unreadable = unreadable[0][:_QUOTED]
+        self.refuse(rows.filter(~is_header & (text != "")))
 
     def _append_requests(self, rows: pl.DataFrame) -> None:
         if rows.is_empty():
@@ -131,7 +119,7 @@ class _Log:
         is_open = pl.col("action") == "open"
         calls = rows.select(
             "ts_ns",
-            pl.col("line").cast(pl.Int64),
+            "line",
             call=pl.col("action").replace(_CALLS),
             state=pl.lit("whole", schema.enum("syscalls", "state")),
             path=pl.when(is_open).then("file"),
@@ -141,13 +129,10 @@ class _Log:
         )
         self._spool.append("syscalls", schema.complete(calls, "syscalls"))
 
-    def staging(self, truncated: tuple[Loss, ...]) -> Staging:
+    def finish(self, truncated: tuple[Loss, ...]) -> Staging:
         """Return the result of the reader after the last line."""
-        return Staging(
-            format="iolog",
-            events=dict(sorted(self._events.items())),
-            first_ns=min(self._spans, default=None),
-            last_ns=max(self._spans, default=None),
+        return self.staging(
+            "iolog",
             clock="since the start" if self._has_times else "none",
             losses=(*truncated, *self._losses()),
             words=frozenset(_OPERATIONS),
@@ -155,16 +140,11 @@ class _Log:
 
     def _losses(self) -> tuple[Loss, ...]:
         disks = ", ".join(f"0:{number} for {printable(name)}" for name, number in self._disks.items())
-        first = printable(self._first_unreadable)
         aligned = "requests are not aligned to sectors of 512 B; they count as all sectors that they touch"
         losses = (
-            Loss(
-                "unreadable",
-                self._unreadable,
-                f"{self._unreadable} lines could not be read as I/O; the first: “{first}”",
-            ),
             Loss("rounded", self._rounded, f"{self._rounded} {aligned}", ()),
             Loss("numbered", len(self._disks), f"the log has names of disks; they became device numbers {disks}", ()),
         )
         setbacks = max(0, self._headers - 1) if self._has_times else 0
-        return (*(loss for loss in losses if loss.count), *clock.mixed(setbacks))
+        unreadable = self.unreadable("could not be read as I/O")
+        return (*unreadable, *(loss for loss in losses if loss.count), *clock.mixed(setbacks))

@@ -17,7 +17,6 @@ Two changes of the cleaner are undone here:
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 import polars as pl
@@ -25,6 +24,7 @@ import polars as pl
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import Loss, printable
 from androstep_analysis.ingest import lines
+from androstep_analysis.ingest.matched import QUOTED, Matched
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -42,7 +42,6 @@ _PROCESS = 0
 """The traced process, whose id is not in scripts."""
 
 _US_NS = 1000
-_QUOTED = 60
 
 _NUMBER = r"-?[0-9]{1,18}"
 _DESCRIPTOR = r"-?[0-9]{1,9}"
@@ -69,66 +68,46 @@ def read(source: Source, spool: Spool) -> Staging:
     """Read the calls of a script. `events` counts all calls by name, the inserted ones as ``open (inserted)``."""
     script = _Script(spool)
     for text in lines.whole(source):
-        script.read(text.decode(errors="backslashreplace"))
-    return script.staging(lines.truncated(source))
+        script.read(text)
+    return script.finish(lines.truncated(source))
 
 
-class _Script:
+class _Script(Matched):
     """A script that is being read."""
 
     def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self._lines = 0
-        self._events: Counter[str] = Counter()
-        self._spans: list[int] = []
+        super().__init__(spool)
         self._tids = pl.Series("tid", [], pl.Int32)
         self._nameless = 0
-        self._unreadable = 0
-        self._first_unreadable = ""
 
-    def read(self, text: str) -> None:
+    def read(self, text: bytes) -> None:
         """Read several whole lines."""
-        lines = pl.DataFrame({"text": [text]}).select(pl.col("text").str.split("\n")).explode("text")
-        parsed = lines.with_row_index("line", self._lines + 1).with_columns(
-            pl.col("text").str.strip_suffix("\r").str.extract_groups(_LINE).struct.unnest()
-        )
-        self._lines += parsed.height
-        self._refuse(parsed.filter(pl.col("tid").is_null()))
-        calls = _calls(parsed.filter(pl.col("tid").is_not_null())).sort("ts_ns", maintain_order=True)
-        if calls.is_empty():
-            return
-        self._spans += [calls["ts_ns"][0], calls["ts_ns"][-1]]
-        is_inserted = (pl.col("cut") == INSERTED_PATH) & (pl.col("flags") == INSERTED_FLAGS)
-        rows = calls.filter(is_inserted.fill_null(False).not_())
-        self._events[_INSERTED] += calls.height - rows.height
-        self._events.update(dict(rows["call"].value_counts().rows()))
+        parsed = self.rows(text, _LINE)
+        self.refuse(parsed.filter(pl.col("tid").is_null()))
+        calls = _calls(parsed.filter(pl.col("tid").is_not_null()))
+        is_inserted = ((pl.col("cut") == INSERTED_PATH) & (pl.col("flags") == INSERTED_FLAGS)).fill_null(False)
+        inserted, rows = calls.filter(is_inserted), calls.filter(~is_inserted)
+        self.count(pl.repeat(_INSERTED, inserted.height, eager=True), inserted["ts_ns"])
         self._nameless += rows.filter(pl.col("cut").is_not_null() & pl.col("path").is_null()).height
         self._tids = pl.concat([self._tids, rows["tid"]]).unique()
-        self._spool.append("syscalls", schema.complete(rows.drop("cut"), "syscalls"))
+        self.append(rows.drop("cut"))
 
-    def _refuse(self, lines: pl.DataFrame) -> None:
-        if lines.height and not self._unreadable:
-            line, text = lines.select("line", "text").row(0)
-            self._first_unreadable = f"line {line}: “{printable(text[:_QUOTED])}{'…' * (len(text) > _QUOTED)}”"
-        self._unreadable += lines.height
-
-    def staging(self, truncated: tuple[Loss, ...]) -> Staging:
+    def finish(self, truncated: tuple[Loss, ...]) -> Staging:
         """Return the result of the reader after the last line."""
-        return Staging(
-            format=FORMAT,
-            events={name: count for name, count in sorted(self._events.items()) if count},
-            first_ns=min(self._spans, default=None),
-            last_ns=max(self._spans, default=None),
+        return self.staging(
+            FORMAT,
             tasks=_tasks(self._tids.sort()),
             clock="since the start",
             losses=(*truncated, *self._losses()),
         )
 
     def _losses(self) -> Iterator[Loss]:
-        if self._unreadable:
-            message = f"{self._unreadable} lines are not calls of a script; the first is {self._first_unreadable}"
-            yield Loss("unreadable", self._unreadable, message)
-        if inserted := self._events[_INSERTED]:
+        if self.nr_unreadable:
+            line, text = self.first_unreadable
+            first = f"line {line}: “{printable(text[:QUOTED])}{'…' * (len(text) > QUOTED)}”"
+            message = f"{self.nr_unreadable} lines are not calls of a script; the first is {first}"
+            yield Loss("unreadable", self.nr_unreadable, message)
+        if inserted := self.events[_INSERTED]:
             message = (
                 f"{inserted} opens that MobiGen's cleaner inserted were left out: the files of their descriptors are"
             )
@@ -142,7 +121,7 @@ def _calls(lines: pl.DataFrame) -> pl.DataFrame:
     """Return columns of table `syscalls`, and `cut`, the raw text of a path without quotes."""
     result = pl.coalesce("result", "moved", "found", "opened").cast(pl.Int64)
     return lines.select(
-        pl.col("line").cast(pl.Int64),
+        "line",
         pl.col("tid").cast(pl.Int32),
         "flags",
         "cut",

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import errno
 import re
-from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common import schema
-from androstep_analysis.common.errors import Loss, printable
-from androstep_analysis.ingest import lines, tasks
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.ingest import lines
+from androstep_analysis.ingest.matched import Matched
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -40,8 +39,9 @@ _CALL: Final = "".join(
 _SNIFF: Final = re.compile(_CALL)
 _LOST: Final = re.compile(rb"(?m)^LOST (\d{1,18}) events!\r?$")
 _HEAD_LINES: Final = 50
-_QUOTED: Final = 60
 _COMM_BYTES: Final = 14
+_OF_LINES: Final = ("at", "is_begun", "is_continued")
+"""Columns about the lines of a call, which table `syscalls` has not."""
 
 _NUMBERS: Final = {"bytes": "count|len|length", "offset_bytes": "pos|offset|off"}
 """The names of the arguments with a number, for each column."""
@@ -62,35 +62,24 @@ def read(source: Source, spool: Spool) -> Staging:
     log = _Log(spool)
     for text in lines.whole(source):
         log.read(text)
-    return log.staging(lines.truncated(source))
+    return log.finish(lines.truncated(source))
 
 
-class _Log:
+class _Log(Matched):
     """Output that is being read."""
 
     def __init__(self, spool: Spool) -> None:
-        self._spool = spool
-        self._lines = 0
+        super().__init__(spool)
         self._begun: pl.DataFrame | None = None
-        self._events: Counter[str] = Counter()
-        self._spans: list[int] = []
-        self._seen = tasks.Seen()
         self._dropped = 0
-        self._unreadable = 0
-        self._first_unreadable = ""
 
     def read(self, text: bytes) -> None:
         """Read several whole lines."""
         self._dropped += sum(map(int, _LOST.findall(text)))
-        whole = pl.DataFrame({"text": [_LOST.sub(b"", text).decode(errors="backslashreplace")]})
-        rows = whole.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", self._lines + 1)
-        self._lines += rows.height
-        rows = rows.with_columns(pl.col("line").cast(pl.Int64), pl.col("text").str.strip_suffix("\r"))
-        rows = rows.with_columns(pl.col("text").str.extract_groups(_CALL).struct.unnest())
+        rows = self.rows(_LOST.sub(b"", text), _CALL)
         is_call = pl.col("call").is_not_null() | pl.col("continued").is_not_null()
-        self._refuse(
-            rows.filter(~is_call.fill_null(False), pl.col("last").is_null(), pl.col("text").str.contains(r"\S"))
-        )
+        others = rows.filter(~is_call.fill_null(False), pl.col("last").is_null(), pl.col("text").str.contains(r"\S"))
+        self.refuse(others.with_columns(pl.col("text").str.strip_chars()))
         calls = _columns(rows.filter(is_call))
         begun = calls.filter("is_begun")
         if self._begun is not None:
@@ -98,44 +87,25 @@ class _Log:
         ended = _joined(calls.filter(pl.col("is_continued")), begun)
         keys = ["tid", "at", "call"]
         self._begun = begun.join(ended, on=keys, how="anti", nulls_equal=True)
-        self._append(pl.concat([calls.filter(~pl.col("is_begun") & ~pl.col("is_continued")), ended]))
+        whole = calls.filter(~pl.col("is_begun") & ~pl.col("is_continued"))
+        self.append(pl.concat([whole, ended]).drop(_OF_LINES))
 
-    def _append(self, calls: pl.DataFrame) -> None:
-        if calls.is_empty():
-            return
-        calls = schema.complete(
-            calls.drop("at", "is_begun", "is_continued").sort("ts_ns", maintain_order=True), "syscalls"
-        )
-        self._spans += [*calls.select(pl.min("ts_ns"), last=pl.max("ts_ns")).row(0)]
-        self._events.update(dict(calls["call"].value_counts().rows()))
-        self._seen.add(calls)
-        self._spool.append("syscalls", calls)
-
-    def _refuse(self, rows: pl.DataFrame) -> None:
-        self._unreadable += rows.height
-        if rows.height and not self._first_unreadable:
-            self._first_unreadable = rows["text"][0].strip()[:_QUOTED]
-
-    def staging(self, truncated: tuple[Loss, ...]) -> Staging:
+    def finish(self, truncated: tuple[Loss, ...]) -> Staging:
         """Return the result of the reader after the last line."""
         if self._begun is not None:
-            self._append(self._begun.with_columns(state=pl.lit("unfinished", schema.enum("syscalls", "state"))))
-        return Staging(
-            format="perf_trace",
-            events=dict(sorted(self._events.items())),
-            first_ns=min(self._spans, default=None),
-            last_ns=max(self._spans, default=None),
-            tasks=self._seen.table(),
+            unfinished = pl.lit("unfinished", schema.enum("syscalls", "state"))
+            self.append(self._begun.drop(_OF_LINES).with_columns(state=unfinished))
+        return self.staging(
+            "perf_trace",
+            tasks=self.seen.table(),
             clock="relative",
             lost_events=self._dropped,
-            losses=(*truncated, *lines.dropped(self._dropped), *self._losses()),
+            losses=(
+                *truncated,
+                *lines.dropped(self._dropped),
+                *self.unreadable("of perf trace are no system calls"),
+            ),
         )
-
-    def _losses(self) -> Iterator[Loss]:
-        if self._unreadable:
-            shown = printable(self._first_unreadable)
-            message = f"{self._unreadable} lines of perf trace are no system calls; the first: “{shown}”"
-            yield Loss("unreadable", self._unreadable, message)
 
 
 def _columns(rows: pl.DataFrame) -> pl.DataFrame:

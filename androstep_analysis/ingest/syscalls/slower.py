@@ -23,15 +23,15 @@ filesystem, not system calls, and print a call when it returns (bcc: tools/ext4s
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
 from androstep_analysis.common import schema
-from androstep_analysis.common.errors import Loss, printable
-from androstep_analysis.ingest import clock, lines, tasks
+from androstep_analysis.common.errors import Loss
+from androstep_analysis.ingest import clock, lines
+from androstep_analysis.ingest.matched import Matched
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
@@ -62,7 +62,6 @@ _BEGIN: Final = re.compile(r"Tracing .*?(?:operations|read/writes)(?: (?:that ar
 """The line above the header. It states the threshold, if there is one."""
 
 _HEAD_LINES: Final = 50
-_QUOTED: Final = 60
 _NAME_BYTES: Final = 31
 """The length to which some tools truncate names (libbpf-tools/fsslower.h, FILE_NAME_LEN; DNAME_INLINE_LEN in bcc)."""
 
@@ -94,59 +93,41 @@ def read(source: Source, spool: Spool) -> Staging:
     found = _List(source.head, spool)
     for text in lines.whole(source):
         found.read(text)
-    return found.staging(lines.truncated(source))
+    return found.finish(lines.truncated(source))
 
 
-class _List:
+class _List(Matched):
     """A list that is being read."""
 
     def __init__(self, head: bytes, spool: Spool) -> None:
+        super().__init__(spool)
         self._row = _kind(head) or _FILE_ROW
         first = head.decode(errors="replace").splitlines()[:_HEAD_LINES]
         csv = next((found for line in first if (found := _CSV.fullmatch(line.strip()))), None)
         self._tick_ns = 1 if csv is not None and csv[1] == "n" else 1000
         self._begin = next((found for line in first if (found := _BEGIN.match(line))), None)
-        self._spool = spool
-        self._lines = 0
-        self._events: Counter[str] = Counter()
-        self._spans: list[int] = []
-        self._seen = tasks.Seen()
         self._last_clock_ns: int | None = None
         self._days = 0
         self._headers = 0
         self._dropped = 0
-        self._unreadable = 0
-        self._first_unreadable = ""
 
     def read(self, text: bytes) -> None:
         """Read several whole lines."""
         self._dropped += sum(map(int, lines.LOST.findall(text)))
-        whole = pl.DataFrame({"text": [lines.without_interrupt(text).decode(errors="backslashreplace")]})
-        rows = whole.select(pl.col("text").str.split("\n")).explode("text").with_row_index("line", self._lines + 1)
-        self._lines += rows.height
-        rows = rows.with_columns(pl.col("text").str.strip_suffix("\r"))
-        parsed = rows.with_columns(pl.col("text").str.extract_groups(self._row).struct.unnest())
+        parsed = self.rows(lines.without_interrupt(text), self._row)
         is_call = (pl.col("task").is_not_null() & pl.col("type").is_in(list(_CALLS))).fill_null(False)
-        self._refuse(parsed.filter(~is_call)["text"])
-        calls = self._calls(parsed.filter(is_call))
-        if calls.is_empty():
-            return
-        self._spans += [*calls.select(pl.min("ts_ns"), last=pl.max("ts_ns")).row(0)]
-        self._events.update(dict(calls["call"].value_counts().rows()))
-        self._seen.add(calls)
-        self._spool.append("syscalls", schema.complete(calls.sort("ts_ns", maintain_order=True), "syscalls"))
+        self._refuse(parsed.filter(~is_call))
+        self.append(self._calls(parsed.filter(is_call)))
 
-    def _refuse(self, texts: pl.Series) -> None:
+    def _refuse(self, rows: pl.DataFrame) -> None:
         """Count the lines that are neither calls nor messages of the tools."""
+        texts = rows["text"]
         names = texts.str.strip_chars().str.replace_all(r"\s+", " ")
         is_message = names.is_in(_HEADERS) | names.str.contains(_CSV.pattern)
         for pattern in (lines.NOTE, lines.LOST):
             is_message |= texts.str.contains(pattern.pattern.decode())
         self._headers += names.filter(names.is_in(_HEADERS)).len()
-        unreadable = texts.filter(~is_message)
-        self._unreadable += unreadable.len()
-        if unreadable.len() and not self._first_unreadable:
-            self._first_unreadable = unreadable[0][:_QUOTED]
+        self.refuse(rows.filter(~is_message))
 
     def _calls(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return columns of table `syscalls`."""
@@ -157,7 +138,7 @@ class _List:
         task = pl.col("task").cast(pl.Int32)
         duration = self._duration()
         calls = rows.with_columns(end_ns=self._ends(rows)).select(
-            pl.col("line").cast(pl.Int64),
+            "line",
             ts_ns=pl.col("end_ns") - duration,
             duration_ns=duration,
             pid=pl.lit(None, pl.Int32) if self._row == _VFS_ROW else task,
@@ -198,15 +179,12 @@ class _List:
             self._last_clock_ns, self._days = int(clock[-1]), int(days[-1])
         return clock + days * _DAY_NS
 
-    def staging(self, truncated: tuple[Loss, ...]) -> Staging:
+    def finish(self, truncated: tuple[Loss, ...]) -> Staging:
         """Return the result of the reader after the last line."""
         clocks = {_FILE_ROW: "time of day", _VFS_ROW: "since the start", _CSV_ROW: "mono"}
-        return Staging(
-            format="fsslower",
-            events=dict(sorted(self._events.items())),
-            first_ns=min(self._spans, default=None),
-            last_ns=max(self._spans, default=None),
-            tasks=self._seen.table(),
+        return self.staging(
+            "fsslower",
+            tasks=self.seen.table(),
             clock=clocks[self._row],
             lost_events=self._dropped,
             losses=(*truncated, *lines.dropped(self._dropped), *self._losses()),
@@ -215,10 +193,7 @@ class _List:
     def _losses(self) -> Iterator[Loss]:
         if self._row == _VFS_ROW:  # times restart at each header
             yield from clock.mixed(max(0, self._headers - 1))
-        if self._unreadable:
-            shown = printable(self._first_unreadable)
-            message = f"{self._unreadable} lines cannot be read as calls; the first: “{shown}”"
-            yield Loss("unreadable", self._unreadable, message)
+        yield from self.unreadable("cannot be read as calls")
         if self._begin is None:
             yield Loss("faster", 1, "calls faster than the tool's threshold, by default 10 ms, are not in the list")
         elif self._begin[1]:
