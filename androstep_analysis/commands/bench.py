@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +14,7 @@ from androstep_analysis import bench, device
 from androstep_analysis.bench import fio_job, write_fio_job, write_mobibench
 from androstep_analysis.bench.plan import HELP, plan
 from androstep_analysis.bench.records import PROBE
-from androstep_analysis.commands.command import add_json, add_on, add_rest, complete, new_directory
+from androstep_analysis.commands.command import add_json, add_new_capture, add_on, add_rest, complete, new_capture
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
@@ -40,13 +39,7 @@ def add(command: argparse.ArgumentParser) -> None:
         "directory", nargs="?", metavar="DIR", help="where to measure (default: here; on a phone, /data/local/tmp)"
     )
     add_on(command)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="CAPTURE",
-        type=new_directory,
-        help="directory to make (default: bench-DATE-TIME, in UTC)",
-    )
+    add_new_capture(command, "bench")
     command.add_argument(
         "--job", metavar="FILE", type=Path, help="run the jobs of a fio job file; options after -- are added to each"
     )
@@ -86,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         if lacking := next((why for row, _ in planned if (why := write_mobibench.lacks(row))), None):
             raise InputError(f"--mobibench: {lacking}")
-    out = arguments.output or Path(f"bench-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    out = new_capture(arguments, "bench")
     done = benched(arguments.on, jobs, out)
     if done.capture is not None:
         append(planned_run.latency_log, write_mobibench.latency_log, done.capture.bench)

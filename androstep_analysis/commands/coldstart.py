@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from androstep_analysis import device, perceived
-from androstep_analysis.commands.command import add_json, add_on, complete, new_directory, positive
+from androstep_analysis.commands.command import add_json, add_new_capture, add_on, complete, new_capture, positive
 from androstep_analysis.common.answers import to_json
 from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.markup import visible
@@ -40,13 +39,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("app", metavar="PACKAGE", help="the app: a package, or PACKAGE/ACTIVITY")
     add_on(command)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="CAPTURE",
-        type=new_directory,
-        help="directory to make (default: coldstart-DATE-TIME, in UTC)",
-    )
+    add_new_capture(command, "coldstart")
     command.add_argument(
         "--repeat", metavar="N", type=positive, default=10, help=f"number of starts (default: 10, at most {MOST:,})"
     )
@@ -54,7 +47,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.output or Path(f"coldstart-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    out = new_capture(arguments, "coldstart")
     workload = ColdStart(arguments.app, arguments.repeat)
     with device.connect(arguments.on) as connected:
         workload.check(connected)

@@ -7,6 +7,7 @@ import contextlib
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -47,6 +48,22 @@ def add_json(command: argparse.ArgumentParser, what: str) -> None:
     Each of them has a schema in `schemas/answers/`; tests validate the output against it.
     """
     command.add_argument("--json", action="store_true", help=f"{what} (schemas/answers/)")
+
+
+def add_new_capture(command: argparse.ArgumentParser, kind: str) -> None:
+    """Add --output, for commands that make a capture (`new_capture`)."""
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="CAPTURE",
+        type=new_directory,
+        help=f"directory to make (default: {kind}-DATE-TIME, in UTC)",
+    )
+
+
+def new_capture(arguments: argparse.Namespace, kind: str) -> Path:
+    """Return the directory that --output names, or else one with the time in its name."""
+    return arguments.output or Path(f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
 
 
 def add_traced_device(command: argparse.ArgumentParser) -> None:

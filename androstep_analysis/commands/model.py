@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
-from pathlib import Path
 
 import polars as pl
 
 from androstep_analysis import whatif
 from androstep_analysis.commands.bench import benched
-from androstep_analysis.commands.command import add_on, complete, new_directory
+from androstep_analysis.commands.command import add_new_capture, add_on, complete, new_capture
 from androstep_analysis.common.markup import visible
 from androstep_analysis.present import terminal
 
@@ -30,17 +28,11 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("action", choices=["build"], help="measure, and save the results")
     command.add_argument("directory", metavar="DIR", help="where to measure, with 256 MiB free")
     add_on(command)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="CAPTURE",
-        type=new_directory,
-        help="directory to make (default: model-DATE-TIME, in UTC)",
-    )
+    add_new_capture(command, "model")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.output or Path(f"model-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    out = new_capture(arguments, "model")
     done = benched(arguments.on, whatif.experiments(arguments.directory), out)
     if done.capture is not None:
         directory = visible(str(out))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
-from pathlib import Path
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, complete, kept_at_ctrl_c, new_directory, positive
+from androstep_analysis.commands.command import add_new_capture, add_on, complete, kept_at_ctrl_c, new_capture, positive
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device.transport.notices import notify
 from androstep_analysis.present import terminal
@@ -25,19 +23,13 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     add_on(command)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="CAPTURE",
-        type=new_directory,
-        help="directory to make (default: monitor-DATE-TIME, in UTC)",
-    )
+    add_new_capture(command, "monitor")
     command.add_argument("--hz", metavar="HZ", type=positive, default=10, help="samples per second (default: 10)")
     command.add_argument("--time", metavar="S", type=positive, help="end after S seconds")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.output or Path(f"monitor-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    out = new_capture(arguments, "monitor")
     with device.connect(arguments.on) as connected:
         monitoring = connected.monitor(out, hz=arguments.hz, seconds=arguments.time)
         with kept_at_ctrl_c(monitoring):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from androstep_analysis import device
 from androstep_analysis.commands.command import (
+    add_new_capture,
     add_on,
     add_rest,
     add_traced_device,
     complete,
     kept_at_ctrl_c,
-    new_directory,
+    new_capture,
     positive,
 )
 from androstep_analysis.common.markup import visible
@@ -40,13 +39,7 @@ def add(command: argparse.ArgumentParser) -> None:
         """,
     )
     add_on(command)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="CAPTURE",
-        type=new_directory,
-        help="directory to make (default: record-DATE-TIME, in UTC)",
-    )
+    add_new_capture(command, "record")
     command.add_argument(
         "--preset", metavar="NAME", help="events to record: block, block+fs (the default) or block+fs+syscalls"
     )
@@ -88,7 +81,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.output or Path(f"record-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    out = new_capture(arguments, "record")
     asked = arguments.workload
     done = None if asked is None or asked.partition(":")[0] not in workloads.KINDS else workloads.parse(asked)
     with device.connect(arguments.on) as connected:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
-from pathlib import Path
 
 from androstep_analysis import device
-from androstep_analysis.commands.command import add_on, add_rest, complete, new_directory
+from androstep_analysis.commands.command import add_new_capture, add_on, add_rest, complete, new_capture
 from androstep_analysis.common.markup import visible
 from androstep_analysis.device import runs
 from androstep_analysis.present import terminal
@@ -28,20 +26,14 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("program", metavar="PROGRAM", help="file that `androstep program` made")
     command.add_argument("directory", metavar="DIRECTORY", help="where to replay it")
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="CAPTURE",
-        type=new_directory,
-        help="directory to make (default: replay-DATE-TIME, in UTC)",
-    )
+    add_new_capture(command, "replay")
     add_on(command)
     command.add_argument("--repeats", metavar="N", type=_count, default=1, help="replay it N times (default: 1)")
     add_rest(command, "OPTION…")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.output or Path(f"replay-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    out = new_capture(arguments, "replay")
     program, directory, options, repeats = (
         getattr(arguments, name) for name in ("program", "directory", "options", "repeats")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -77,9 +76,7 @@ class Incarnations:
         `devices` has dev, has_creations and first, the first incarnation. `deletions` are all deletions of inodes on
         devices without creations, in order of time: dev, ino and is_free (the inode is freed, not only evicted).
         """
-        self._handle: int = _library().incarnations_new()
-        native.check(bool(self._handle))
-        weakref.finalize(self, _library().incarnations_free, self._handle)
+        self._handle = native.owned(self, _library().incarnations_free, _library().incarnations_new())
         for dev, has_creations, first in devices.select("dev", "has_creations", "first").iter_rows():
             number = native.none("uint32") if dev is None else dev
             native.check(_library().incarnations_device(self._handle, number, has_creations, first))

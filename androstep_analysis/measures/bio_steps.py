@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -194,10 +193,7 @@ class _Steps:
             ("bio_steps_add", ctypes.c_int64, (pointer, ctypes.POINTER(_CEvents))),
             ("bio_steps_rows", pointer, (pointer,)),
         )
-        self._handle = self._library.bio_steps_new()
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, self._library.bio_steps_free, self._handle)
+        self._handle = native.owned(self, self._library.bio_steps_free, self._library.bio_steps_new())
 
     def add(self, batch: pl.DataFrame) -> pl.DataFrame:
         columns: dict[str, npt.NDArray[Any]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +96,19 @@ def _declare(loaded: ctypes.CDLL, *functions: Prototype) -> None:
         function.restype, function.argtypes = result, arguments
 
 
+def owned(owner: object, free: Callable[[int], None], handle: int | None) -> int:
+    """Return the address of a C object, which is freed with `owner`. Raise `MemoryError` if there is none."""
+    if not handle:
+        raise MemoryError
+    weakref.finalize(owner, free, handle)
+    return handle
+
+
 class Strings:
     """Interned strings: each distinct string that the decoders read is stored once and has an index."""
 
     def __init__(self) -> None:
-        self.handle: int = library().strings_new()
-        if not self.handle:
-            raise MemoryError
-        weakref.finalize(self, library().strings_free, self.handle)
+        self.handle = owned(self, library().strings_free, library().strings_new())
 
     def __len__(self) -> int:
         return int(library().strings_count(self.handle))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import weakref
 from collections.abc import Iterator
 from typing import BinaryIO, Literal
 
@@ -95,10 +94,7 @@ class _Reuse:
             ("reuse_free", None, (pointer,)),
             ("reuse_add", size, (pointer, pointer, size, pointer, pointer, ctypes.c_uint32)),
         )
-        self._handle = library.reuse_new()
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, library.reuse_free, self._handle)
+        self._handle = native.owned(self, library.reuse_free, library.reuse_new())
 
     def add(
         self,

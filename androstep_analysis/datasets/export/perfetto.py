@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -118,10 +117,7 @@ class _Trace:
         salt = int(capture.manifest.capture_id, 16)
         self._sequence = salt % ((1 << 31) - 1) + 1
         self._track = functools.partial(_library().trace_number, salt ^ _TRACKS_OF_THEIR_OWN)
-        self._handle = _library().trace_new(self._sequence, salt)
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, _library().trace_free, self._handle)
+        self._handle = native.owned(self, _library().trace_free, _library().trace_new(self._sequence, salt))
         self._out = np.empty(_ROOM, np.uint8)
         self._texts: dict[str, int] = {}
         self._names: dict[str, int] = {}

@@ -122,19 +122,10 @@ def skipped(count: int) -> tuple[Loss, ...]:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    handle, letters = ctypes.c_void_p, ctypes.c_char_p
+    handle = ctypes.c_void_p
     return native.declared(
         ("blkparse_text_new", handle, (ctypes.c_void_p,)),
         ("blkparse_text_free", None, (handle,)),
-        (
-            "blkparse_text_action",
-            None,
-            (
-                handle,
-                letters,
-                ctypes.c_size_t,
-                ctypes.c_uint8,
-            ),
-        ),
+        ("blkparse_text_action", None, (handle, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint8)),
         ("blkparse_text_end", ctypes.c_bool, (handle,)),
     )

@@ -24,7 +24,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -234,10 +233,9 @@ class _Trace:
 
     def __post_init__(self) -> None:
         self._library = _library()
-        self._handle = self._library.blktrace_new(self.strings.handle, len(self.files))
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, self._library.blktrace_free, self._handle)
+        self._handle = native.owned(
+            self, self._library.blktrace_free, self._library.blktrace_new(self.strings.handle, len(self.files))
+        )
         self._streams = [_Stream(source) for source in self.files]
         self._piece = max(_LEAST_PIECE_BYTES, min(_PIECE_BYTES, _FED_BYTES // len(self.files)))
 

@@ -79,25 +79,9 @@ def _reader(spool: Spool, tables: tuple[str, ...], has_classes: bool) -> tuple[l
 def _library() -> ctypes.CDLL:
     handle = ctypes.c_void_p
     return native.declared(
-        (
-            "most_po_new",
-            handle,
-            (
-                ctypes.c_void_p,
-                ctypes.c_bool,
-            ),
-        ),
+        ("most_po_new", handle, (ctypes.c_void_p, ctypes.c_bool)),
         ("most_po_free", None, (handle,)),
-        (
-            "most_po_action",
-            None,
-            (
-                handle,
-                ctypes.c_char_p,
-                ctypes.c_size_t,
-                ctypes.c_uint8,
-            ),
-        ),
+        ("most_po_action", None, (handle, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint8)),
         ("most_po_analysed", ctypes.c_uint64, (handle,)),
         ("most_po_later", ctypes.c_uint64, (handle,)),
     )

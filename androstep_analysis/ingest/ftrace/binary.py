@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -265,12 +264,11 @@ class _Decoder:
         multiplier, shift = recording.tsc or (0, 0)
         clock = _CClock(multiplier, shift, _wrapped(recording.offset_ns))
         self._library = _library()
-        self.handle = self._library.ftrace_new(
-            len(self.streams), ctypes.byref(kind), ctypes.byref(tid), ctypes.byref(clock)
+        self.handle = native.owned(
+            self,
+            self._library.ftrace_free,
+            self._library.ftrace_new(len(self.streams), ctypes.byref(kind), ctypes.byref(tid), ctypes.byref(clock)),
         )
-        if not self.handle:
-            raise MemoryError
-        weakref.finalize(self, self._library.ftrace_free, self.handle)
         for number, stream in enumerate(self.streams):
             layout = CLayout.of(stream.layout)
             self._library.ftrace_stream(self.handle, number, ctypes.byref(layout), stream.cpu)

@@ -27,7 +27,6 @@ import ctypes
 import functools
 import itertools
 import re
-import weakref
 from collections.abc import Iterable
 
 from androstep_analysis import native
@@ -188,10 +187,9 @@ class _Trace:
     def __init__(self, has_fences: bool) -> None:
         library = _library()
         self.names = native.Strings()
-        self.handle: int = library.ftrace_text_new(self.names.handle, has_fences)
-        if not self.handle:
-            raise MemoryError
-        weakref.finalize(self, library.ftrace_text_free, self.handle)
+        self.handle = native.owned(
+            self, library.ftrace_text_free, library.ftrace_text_new(self.names.handle, has_fences)
+        )
         self._forms: list[list[ctypes.Array[forms.Step]]] = []  # the C structure points to these
         actions = schema.table("block_events").column("action").values
         for letters, action in blkparse.ACTIONS.items():
@@ -230,35 +228,10 @@ class _Trace:
 def _library() -> ctypes.CDLL:
     handle, size = ctypes.c_void_p, ctypes.c_size_t
     return native.declared(
-        (
-            "ftrace_text_new",
-            handle,
-            (
-                ctypes.c_void_p,
-                ctypes.c_bool,
-            ),
-        ),
+        ("ftrace_text_new", handle, (ctypes.c_void_p, ctypes.c_bool)),
         ("ftrace_text_free", None, (handle,)),
-        (
-            "ftrace_text_event",
-            size,
-            (
-                handle,
-                ctypes.c_char_p,
-                size,
-                *[ctypes.c_uint8] * 4,
-            ),
-        ),
-        (
-            "ftrace_text_form",
-            ctypes.c_bool,
-            (
-                handle,
-                size,
-                ctypes.POINTER(forms.Step),
-                size,
-            ),
-        ),
+        ("ftrace_text_event", size, (handle, ctypes.c_char_p, size, *[ctypes.c_uint8] * 4)),
+        ("ftrace_text_form", ctypes.c_bool, (handle, size, ctypes.POINTER(forms.Step), size)),
         ("ftrace_text_action", None, (handle, ctypes.c_char_p, size, ctypes.c_uint8)),
         ("ftrace_text_end", None, (handle,)),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -148,10 +147,7 @@ class Decoder:
 
     def __init__(self, actions: Mapping[str, str] | None = None) -> None:
         self.strings = Strings()
-        self._handle: int = _library().perfetto_new(self.strings.handle)
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, _library().perfetto_free, self._handle)
+        self._handle = native.owned(self, _library().perfetto_free, _library().perfetto_new(self.strings.handle))
         self.tables = {name: Table(name, _ROWS, self.strings) for name in TABLES} if actions is not None else {}
         self.unreadable_packets = 0
         self._notes = np.zeros(_NOTES, _NOTE)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -404,10 +403,7 @@ class _Work:
     def __init__(self, spool: Spool, knowledge: _Knowledge, narrow: Collection[int]) -> None:
         self._spool = spool
         self._knowledge = knowledge
-        self._handle: int = _library().pairs_new(knowledge.c)
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, _library().pairs_free, self._handle)
+        self._handle = native.owned(self, _library().pairs_free, _library().pairs_new(knowledge.c))
         self._calls = native.Table("syscalls", _ROWS)
         self._events: native.Table | None = None
         self._last_ns = _NO_INT64

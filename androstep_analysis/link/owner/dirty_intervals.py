@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import weakref
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -114,10 +113,7 @@ class DirtyIntervals:
 
     def __init__(self, devices: Mapping[int, tuple[int, int]], page_bytes: int | None, processes: Processes) -> None:
         """Begin a recording. `devices` has the block size and the flags (`RECORDS_DIRTY`, …) of each device."""
-        self._handle: int = _library().pagecache_new(page_bytes or 0)
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, _library().pagecache_free, self._handle)
+        self._handle = native.owned(self, _library().pagecache_free, _library().pagecache_new(page_bytes or 0))
         for dev, (block_bytes, flags) in devices.items():
             _check(_library().pagecache_add_device(self._handle, dev, block_bytes, flags))
         self._processes = processes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -111,10 +110,7 @@ class Linker:
         }
         self._events = 0
         self._linked = _CLinked(*(table.address for table in self._tables.values()))
-        self._handle: int = _library().linker_new(strings.handle)
-        if not self._handle:
-            raise MemoryError
-        weakref.finalize(self, _library().linker_free, self._handle)
+        self._handle = native.owned(self, _library().linker_free, _library().linker_new(strings.handle))
         for dev, flags in device_flags.items():
             _check(_library().linker_device(self._handle, dev, flags))
         operations = schema.enum("requests", "op").categories.to_list()
