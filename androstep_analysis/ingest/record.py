@@ -23,7 +23,6 @@ import polars as pl
 
 from androstep_analysis.common import files
 from androstep_analysis.common.errors import InputError, Loss, printable
-from androstep_analysis.ingest import strings
 from androstep_analysis.ingest.source import Source, load
 
 MAGIC = b"\xa7REC"
@@ -47,7 +46,6 @@ _DTYPES: dict[str, tuple[Any, type[pl.DataType]]] = {
     "string": ([("offset", "<u2"), ("length", "<u2")], pl.String),
 }
 _NULL_OFFSET = 0xFFFF
-_GATHERED_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -414,14 +412,12 @@ def _numbers(name: str, kind: str, values: np.ndarray, null: int | None) -> pl.S
 
 
 def _strings(name: str, data: bytes, start: np.ndarray, stop: np.ndarray, null: np.ndarray) -> pl.Series:
-    """Return the strings ``data[start:stop]``."""
-    parts = [
-        _gathered(data, start[at : at + _GATHERED_ROWS], stop[at : at + _GATHERED_ROWS], null[at : at + _GATHERED_ROWS])
-        for at in range(0, len(start), _GATHERED_ROWS)
-    ]
-    return pl.concat(parts).alias(name) if parts else pl.Series(name, [], dtype=pl.String)
-
-
-def _gathered(data: bytes, start: np.ndarray, stop: np.ndarray, null: np.ndarray) -> pl.Series:
-    text, offsets = strings.gather(np.frombuffer(data, np.uint8), start, np.where(null, 0, stop - start))
-    return strings.series("text", text, offsets, null)
+    """Return the strings ``data[start:stop]``. Bytes that are not UTF-8 appear as ``\\xNN``."""
+    part = pl.lit(data).bin.slice(pl.Series(start), pl.Series(np.where(null, 0, stop - start)))
+    raw = pl.select(pl.when(pl.Series(~null)).then(part).alias(name)).to_series()
+    try:
+        return raw.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        distinct = raw.drop_nulls().unique()
+        texts = [part.decode(errors="backslashreplace") for part in distinct]
+        return raw.replace_strict(distinct, texts, default=None, return_dtype=pl.String)

@@ -9,7 +9,6 @@ import re
 import struct
 import zlib
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from polars.testing import assert_frame_equal
 from support import built
 
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.ingest import record, strings
+from androstep_analysis.ingest import record
 from androstep_analysis.ingest.source import Source
 
 ROWS = 20_000
@@ -155,7 +154,7 @@ def test_one_table_is_read_alone(sample: bytes, tmp_path: Path) -> None:
 
 @settings(max_examples=20)
 @given(st.integers(0, 1 << 32))
-def test_strings_are_gathered_from_wherever_they_lie(seed: int) -> None:
+def test_strings_are_read_from_wherever_they_lie(seed: int) -> None:
     pick = random.Random(seed)
     data = pick.randbytes(1 << 15)
     jumps = pick.choice((0.05, 0.9))  # long runs, and hardly any
@@ -167,8 +166,10 @@ def test_strings_are_gathered_from_wherever_they_lie(seed: int) -> None:
         places.append((at, at + length))
         at += length
     start, stop = np.array(places, dtype=np.int64).reshape(-1, 2).T
-    text, offsets = strings.gather(np.frombuffer(data, np.uint8), start, stop - start)
-    assert [text[first:last].tobytes() for first, last in pairwise(offsets)] == [data[a:b] for a, b in places]
+    null = np.array([pick.random() < 0.2 for _ in places], np.bool_)
+    texts = [data[begin:end].decode(errors="backslashreplace") for begin, end in places]
+    found = record._strings("text", data, start, stop, null)
+    assert found.to_list() == [None if is_null else text for text, is_null in zip(texts, null, strict=True)]
 
 
 def test_a_compressed_file_is_read_alike(sample: bytes, tmp_path: Path) -> None:
