@@ -1,10 +1,12 @@
-"""Names of the flags and requests of system calls, and their numbers in asm-generic (include/uapi, Linux 6.18)."""
+"""Names of the flags and requests of system calls that a replay knows, and their numbers in asm-generic."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from androstep_analysis.ingest.syscalls.words import words
 
 _COMMENT = re.compile(r"/\*.*?\*/")
 _LARGEST = 1 << 62
@@ -32,106 +34,36 @@ def _literal(word: str) -> int:
     return value if 0 <= value < _LARGEST else 0
 
 
+def _of(name: str, bits: int = _LARGEST - 1) -> dict[str, int]:
+    """Return the names of a set (`ingest.syscalls.words`) within these bits, and their numbers on x86-64."""
+    return {word.name: word.value for word in words(name, "x86_64") if word.value | bits == bits}
+
+
 _OPEN = {
-    "O_RDONLY": 0,
-    "O_WRONLY": 0o1,
-    "O_RDWR": 0o2,
-    "O_CREAT": 0o100,
-    "O_EXCL": 0o200,
-    "O_NOCTTY": 0o400,
-    "O_TRUNC": 0o1000,
-    "O_APPEND": 0o2000,
-    "O_NONBLOCK": 0o4000,
+    **{name: number for name, number in _of("open").items() if name != "O_ACCMODE" and not name.startswith("__")},
     "O_NDELAY": 0o4000,
-    "O_DSYNC": 0o10000,
     "O_ASYNC": 0o20000,
-    "FASYNC": 0o20000,
-    "O_DIRECT": 0o40000,
-    "O_LARGEFILE": 0o100000,
-    "O_DIRECTORY": 0o200000,
-    "O_NOFOLLOW": 0o400000,
-    "O_NOATIME": 0o1000000,
-    "O_CLOEXEC": 0o2000000,
-    "O_SYNC": 0o4010000,
-    "O_PATH": 0o10000000,
-    "O_TMPFILE": 0o20200000,
 }
 
 _OF_DESCRIPTORS = {
     **dict.fromkeys(("SOCK_CLOEXEC", "EFD_CLOEXEC", "EPOLL_CLOEXEC", "TFD_CLOEXEC", "SFD_CLOEXEC"), 0o2000000),
     **dict.fromkeys(("IN_CLOEXEC", "FD_CLOEXEC", "MFD_CLOEXEC", "PERF_FLAG_FD_CLOEXEC"), 0o2000000),
-    "CLOSE_RANGE_UNSHARE": 2,
-    "CLOSE_RANGE_CLOEXEC": 4,
+    **_of("closing"),
 }
 """Flags that close a descriptor on exec. All of them become O_CLOEXEC, whatever their own numbers are."""
 
-_AT = {
-    "AT_SYMLINK_NOFOLLOW": 0x100,
-    "AT_REMOVEDIR": 0x200,
-    "AT_EACCESS": 0x200,
-    "AT_SYMLINK_FOLLOW": 0x400,
-    "AT_NO_AUTOMOUNT": 0x800,
-    "AT_EMPTY_PATH": 0x1000,
-    "AT_STATX_FORCE_SYNC": 0x2000,
-    "AT_STATX_DONT_SYNC": 0x4000,
-    "F_OK": 0,
-    "X_OK": 1,
-    "W_OK": 2,
-    "R_OK": 4,
-    "RENAME_NOREPLACE": 1,
-    "RENAME_EXCHANGE": 2,
-    "RENAME_WHITEOUT": 4,
-}
+_AT = {**_of("at", 0x1F00), **_of("access_at"), **_of("statx"), **_of("access"), **_of("renaming")}
 
 _FILE = {
-    "RWF_HIPRI": 1,
-    "RWF_DSYNC": 2,
-    "RWF_SYNC": 4,
-    "RWF_NOWAIT": 8,
-    "RWF_APPEND": 16,
-    "SYNC_FILE_RANGE_WAIT_BEFORE": 1,
-    "SYNC_FILE_RANGE_WRITE": 2,
-    "SYNC_FILE_RANGE_WAIT_AFTER": 4,
-    "FALLOC_FL_KEEP_SIZE": 1,
-    "FALLOC_FL_PUNCH_HOLE": 2,
-    "FALLOC_FL_NO_HIDE_STALE": 4,
-    "FALLOC_FL_COLLAPSE_RANGE": 8,
-    "FALLOC_FL_ZERO_RANGE": 16,
-    "FALLOC_FL_INSERT_RANGE": 32,
-    "FALLOC_FL_UNSHARE_RANGE": 64,
-    "SPLICE_F_MOVE": 1,
-    "SPLICE_F_NONBLOCK": 2,
-    "SPLICE_F_MORE": 4,
+    **_of("transfer", 0x1F),
+    **_of("range_sync"),
+    **_of("allocation", 0x7F),
+    **_of("splicing", 0x7),
 }
 
-_MEMORY = {
-    "MAP_SHARED": 1,
-    "MAP_PRIVATE": 2,
-    "MAP_SHARED_VALIDATE": 3,
-    "MAP_FIXED": 0x10,
-    "MAP_ANONYMOUS": 0x20,
-    "MAP_GROWSDOWN": 0x100,
-    "MAP_DENYWRITE": 0x800,
-    "MAP_EXECUTABLE": 0x1000,
-    "MAP_LOCKED": 0x2000,
-    "MAP_NORESERVE": 0x4000,
-    "MAP_POPULATE": 0x8000,
-    "MAP_NONBLOCK": 0x10000,
-    "MAP_STACK": 0x20000,
-    "MAP_HUGETLB": 0x40000,
-    "MAP_SYNC": 0x80000,
-    "MAP_FIXED_NOREPLACE": 0x100000,
-    "MS_ASYNC": 1,
-    "MS_INVALIDATE": 2,
-    "MS_SYNC": 4,
-}
+_MEMORY = {**_of("mapping", ~0x40), **_of("memory_sync")}
 
-_CLONE = {
-    "CLONE_VM": 0x100,
-    "CLONE_FS": 0x200,
-    "CLONE_FILES": 0x400,
-    "CLONE_THREAD": 0x10000,
-}
+_CLONE = _of("clone", 0x10700)
 
 FLAGS = Words({**_OPEN, **_OF_DESCRIPTORS, **_AT, **_FILE, **_MEMORY, **_CLONE})
 
@@ -159,33 +91,15 @@ class Requests(Words):
         return UNKNOWN_REQUEST
 
 
+_DESCRIPTOR_COMMANDS = ("F_DUPFD", "F_GETFD", "F_SETFD", "F_GETFL", "F_SETFL", "F_DUPFD_CLOEXEC")
+
 REQUESTS = Requests(
     {
-        "SEEK_SET": 0,
-        "SEEK_CUR": 1,
-        "SEEK_END": 2,
-        "SEEK_DATA": 3,
-        "SEEK_HOLE": 4,
-        "F_DUPFD": 0,
-        "F_GETFD": 1,
-        "F_SETFD": 2,
-        "F_GETFL": 3,
-        "F_SETFL": 4,
-        "F_DUPFD_CLOEXEC": 1030,
-        "PROT_NONE": 0,
-        "PROT_READ": 1,
-        "PROT_WRITE": 2,
-        "PROT_EXEC": 4,
-        "PROT_SEM": 8,
-        "PROT_GROWSDOWN": 0x1000000,
-        "PROT_GROWSUP": 0x2000000,
-        "POSIX_FADV_NORMAL": 0,
-        "POSIX_FADV_RANDOM": 1,
-        "POSIX_FADV_SEQUENTIAL": 2,
-        "POSIX_FADV_WILLNEED": 3,
-        "POSIX_FADV_DONTNEED": 4,
-        "POSIX_FADV_NOREUSE": 5,
-        "FIOCLEX": 0x5451,
-        "FIONCLEX": 0x5450,
+        **_of("whence"),
+        **{name: number for name, number in _of("command").items() if name in _DESCRIPTOR_COMMANDS},
+        **_of("protection"),
+        **{"PROT_GROWSDOWN": 0x1000000, "PROT_GROWSUP": 0x2000000},
+        **_of("advice"),
+        **{"FIOCLEX": 0x5451, "FIONCLEX": 0x5450},
     }
 )

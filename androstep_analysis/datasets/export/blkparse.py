@@ -14,23 +14,9 @@ import polars as pl
 from androstep_analysis.capture import Capture
 from androstep_analysis.common import units
 from androstep_analysis.datasets.export.batches import batches, decimal, major, minor, one_field, write_lines, zeros
+from androstep_analysis.ingest.block.blkparse import ACTIONS
 
-LETTERS = {
-    "queue": "Q",
-    "getrq": "G",
-    "insert": "I",
-    "issue": "D",
-    "complete": "C",
-    "backmerge": "M",
-    "frontmerge": "F",
-    "remap": "A",
-    "split": "X",
-    "requeue": "R",
-    "bounce": "B",
-    "sleep": "S",
-    "plug": "P",
-    "unplug": "U",
-}
+LETTERS = {action: letter for letter, action in ACTIONS.items() if len(letter) == 1}
 """blkparse's letter of each action."""
 
 _WRAP_NS = 1_266_874_889_709_551_616
