@@ -17,6 +17,13 @@ VERDICTS: Final = (
     *("no valid repetition in both", "only in the first", "only in the second"),
 )
 
+RATIOS: Final[Mapping[str, Any]] = {
+    **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64, "lo": pl.Float64, "hi": pl.Float64},
+    "verdict": pl.String,
+    **{"first": pl.Float64, "second": pl.Float64, "n_first": pl.Int64, "n_second": pl.Int64},
+}
+"""The columns of a comparison of two sides after its dimensions."""
+
 
 def compare(
     first: Mapping[str, pl.DataFrame], second: Mapping[str, pl.DataFrame], *, by: Sequence[str] = JOB
@@ -71,7 +78,9 @@ def compare(
     # Nulls in a configuration are equal to each other.
     joined = sides[0].join(sides[1], on=["metric", *by], how="full", coalesce=True, nulls_equal=True, suffix="_second")
     rows = [_row(row, dims) for row in joined.iter_rows(named=True)]
-    result = pl.DataFrame(rows, schema=_schema(first["bench_runs"], dims), orient="row")
+    of_dims = {name: first["bench_runs"].schema[name] for name in dims}
+    types = {"metric": pl.String, **of_dims, **RATIOS, "verdict": pl.Enum(VERDICTS)}
+    result = pl.DataFrame(rows, schema=types, orient="row")
     order = pl.col("metric").cast(pl.Enum(list(UNITS)))
     return result.sort(order, *dims, nulls_last=True)
 
@@ -93,29 +102,21 @@ def _values(tables: Mapping[str, pl.DataFrame], by: Sequence[str]) -> pl.DataFra
     )
 
 
-def _schema(runs: pl.DataFrame, dims: Sequence[str]) -> dict[str, Any]:
-    return {
-        "metric": pl.String,
-        **{name: runs.schema[name] for name in dims},
-        **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64, "lo": pl.Float64, "hi": pl.Float64},
-        "verdict": pl.Enum(VERDICTS),
-        **{"first": pl.Float64, "second": pl.Float64, "n_first": pl.Int64, "n_second": pl.Int64},
-    }
-
-
 def _row(row: Mapping[str, Any], dims: Sequence[str]) -> dict[str, Any]:
     """Return a row of the result from a configuration and metric with its values on both sides."""
-    first, second = row["values"] or [], row["values_second"] or []
+    compared = ratios(row["values"] or [], row["values_second"] or [])
+    return {name: row[name] for name in ("metric", *dims)} | compared | {"verdict": _verdict(row, compared)}
+
+
+def ratios(first: Sequence[float], second: Sequence[float]) -> dict[str, Any]:
+    """Return the columns of `RATIOS` except the verdict for the values of two sides."""
     value, lo, hi = ratio(first, second)
     return {
-        "metric": row["metric"],
-        **{name: row[name] for name in dims},
         "value": value,
         "unit": "1",
         "n": len(first) + len(second),
         "lo": lo,
         "hi": hi,
-        "verdict": _verdict(row, lo, hi),
         "first": float(np.median(first)) if first else None,
         "second": float(np.median(second)) if second else None,
         "n_first": len(first),
@@ -123,7 +124,8 @@ def _row(row: Mapping[str, Any], dims: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _verdict(row: Mapping[str, Any], lo: float | None, hi: float | None) -> str:
+def _verdict(row: Mapping[str, Any], compared: Mapping[str, Any]) -> str:
+    lo, hi = compared["lo"], compared["hi"]
     if not row["present_second"]:
         return "only in the first"
     if not row["present"]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import numpy as np
 import polars as pl
 
+from androstep_analysis.bench.compare import RATIOS, ratios
 from androstep_analysis.bench.summarise import Paths, medians
 from androstep_analysis.replay.metrics import DIMENSIONS, UNITS, metrics
 from androstep_analysis.replay.read import read
 from androstep_analysis.replay.tables import ALIKE
-from androstep_analysis.stats.exact import ratio
 
 VERDICTS: Final = ("faster", "slower", "no difference shown", "insufficient data")
 
@@ -131,17 +130,11 @@ def compare(sides: Mapping[str, Paths]) -> pl.DataFrame:
         .join(values.filter(pl.col("place").is_in(others)), on=["metric", *_DIMS], nulls_equal=True, suffix="_second")
     )
     rows = [_row(row) for row in joined.iter_rows(named=True)]
-    types = {name: values.schema[name] for name in _DIMS}
-    result = pl.DataFrame(rows, schema={"metric": pl.String, "place": pl.String, **types, **_MEASURED}, orient="row")
+    of_dims = {name: values.schema[name] for name in _DIMS}
+    types = {"metric": pl.String, "place": pl.String, **of_dims, **RATIOS, "verdict": pl.Enum(VERDICTS)}
+    result = pl.DataFrame(rows, schema=types, orient="row")
     order = [pl.col("metric").cast(pl.Enum(COMPARED)), pl.col("place").cast(pl.Enum(others))]
     return result.sort(*order, *_DIMS, nulls_last=False)
-
-
-_MEASURED: Final[Mapping[str, Any]] = {
-    **{"value": pl.Float64, "unit": pl.String, "n": pl.Int64, "lo": pl.Float64, "hi": pl.Float64},
-    "verdict": pl.Enum(VERDICTS),
-    **{"first": pl.Float64, "second": pl.Float64, "n_first": pl.Int64, "n_second": pl.Int64},
-}
 
 
 def _measured(sides: Mapping[str, Paths]) -> pl.DataFrame:
@@ -157,23 +150,9 @@ def _measured(sides: Mapping[str, Paths]) -> pl.DataFrame:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    first, second = row["value"], row["value_second"]
-    value, lo, hi = ratio(first, second)
-    return {
-        "metric": row["metric"],
-        "place": row["place"],
-        **{name: row[name] for name in _DIMS},
-        "value": value,
-        "unit": "1",
-        "n": len(first) + len(second),
-        "lo": lo,
-        "hi": hi,
-        "verdict": _verdict(lo, hi),
-        "first": float(np.median(first)),
-        "second": float(np.median(second)),
-        "n_first": len(first),
-        "n_second": len(second),
-    }
+    compared = ratios(row["value"], row["value_second"])
+    verdict = _verdict(compared["lo"], compared["hi"])
+    return {name: row[name] for name in ("metric", "place", *_DIMS)} | compared | {"verdict": verdict}
 
 
 def _verdict(lo: float | None, hi: float | None) -> str:
