@@ -118,8 +118,8 @@ def emulated(top: Path, seed: int, operations: int, threads: int) -> Program:
     emulator = Emulator(top)
     rows: list[dict[str, Any]] = []
     for _ in range(operations):
-        asked = random_operation(rng, list(emulator.files), threads)
-        rows.append(emulator.do(asked))
+        asked = random_operation(rng, list(emulator.descriptors), threads)
+        rows.append(emulator.attempt(asked))
     emulator.end()
     return program(rows, after=across(rows))
 

@@ -211,7 +211,7 @@ def test_modes_are_permissions_only_and_the_top_stays_closed(way: str, tmp_path:
 def test_without_openat2_a_random_program_comes_to_the_same(tmp_path: Path) -> None:
     (tmp_path / "naive").mkdir()
     rng, emulator = random.Random(7), Emulator(tmp_path / "naive")
-    rows = [emulator.do(random_operation(rng, list(emulator.files), 1)) for _ in range(400)]
+    rows = [emulator.attempt(random_operation(rng, list(emulator.descriptors), 1)) for _ in range(400)]
     emulator.end()
     program(rows).write(tmp_path / "program.rec")
     words = [*command(), "-o", tmp_path / "results.rec", "--mode", "as-fast", "--keep", tmp_path / "program.rec"]

@@ -307,9 +307,9 @@ def test_the_bits_are_those_of_the_header() -> None:
 class Numbering(Emulator):
     """Return also the files of each operation, as inode numbers."""
 
-    def do(self, operation: dict[str, Any]) -> dict[str, Any]:
+    def attempt(self, operation: dict[str, Any]) -> dict[str, Any]:
         file, file2 = self._inode(operation, "descriptor"), self._inode(operation, "descriptor2")
-        done = super().do(operation)
+        done = super().attempt(operation)
         if done["call"] == "open":
             file = self._inode(done, "descriptor")
         return done | {"file": file, "file2": file2}
@@ -317,17 +317,17 @@ class Numbering(Emulator):
     def _inode(self, operation: dict[str, Any], descriptor: str) -> int | None:
         """Return the file of an operation's descriptor, else of its path."""
         if operation.get(descriptor) is not None:
-            return os.fstat(self.files[operation[descriptor]]).st_ino % (1 << 31)
+            return os.fstat(self.descriptors[operation[descriptor]]).st_ino % (1 << 31)
         if descriptor == "descriptor" and operation.get("path"):
             with contextlib.suppress(OSError):
-                return os.lstat(self.top / operation["path"]).st_ino % (1 << 31)
+                return os.lstat(self.root / operation["path"]).st_ino % (1 << 31)
         return None
 
 
 def emulated(top: Path, seed: int) -> Program:
     """Return a random program of many threads, run by one, with the dependencies of its operations."""
     choose, emulator = random.Random(seed), Numbering(top)
-    rows = [emulator.do(random_operation(choose, list(emulator.files), 20)) for _ in range(600)]
+    rows = [emulator.attempt(random_operation(choose, list(emulator.descriptors), 20)) for _ in range(600)]
     emulator.end()
     made = program([row | {"ts_ns": 10 * number} for number, row in enumerate(rows)])
     return dataclasses.replace(made, dependencies=dependencies(made.operations))

@@ -52,9 +52,9 @@ def chosen(choose: random.Random, moves: str) -> dict[str, Any]:
 
 
 def result(emulator: Emulator, row: dict[str, Any]) -> int:
-    done = emulator.do(row)
+    done = emulator.attempt(row)
     if row["call"] == "open" and not done["failed"]:
-        emulator.close({"descriptor": done["descriptor"]})
+        emulator.do_close({"descriptor": done["descriptor"]})
     return int(done["result"])
 
 

@@ -1,6 +1,6 @@
 """Execute a replay program in one thread with Python's os: the expected outcome of ioreplay.
 
-This code is independent of ioreplay. Links are not followed, as in its sandbox.
+This code is independent of ioreplay. Links are not followed, as in its sandbox, and every descriptor gets a number.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import errno
 import os
 import random
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from support.oracles import replay
 from support.replay_programs import APPEND, CREATE, EXCLUSIVE, READ_WRITE, TRUNCATE, WRITE_ONLY
 
 PATHS = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "d/e/b", "l"]
@@ -34,125 +34,77 @@ BY_DESCRIPTOR = {
 SIZES = [0, 1, 100, 4096, 5000, 70_000, 300_000]
 
 
-class Emulator:
+class Emulator(replay.Emulator):
     """Executes operations in a directory and returns their results."""
 
     def __init__(self, top: Path) -> None:
-        self.top = top
-        self.files: dict[int, int] = {}
+        self.root = top
+        self.descriptors: dict[int, int] = {}
         self.made = 0
 
-    def do(self, operation: dict[str, Any]) -> dict[str, Any]:
+    def attempt(self, operation: dict[str, Any]) -> dict[str, Any]:
         """Return the operation with `failed`, `result`, and the index of the descriptor that it made."""
-        call: Callable[[dict[str, Any]], int | None] = getattr(self, operation["call"])
+        column = {"open": "descriptor", "dup": "descriptor2"}.get(operation["call"])
+        made = operation | ({} if column is None else {column: self.made})
         try:
-            result = call(operation) or 0
+            result = self.do(made) or 0
         except OSError as failure:
             assert failure.errno is not None
             return operation | {"failed": True, "result": -failure.errno}
-        if operation["call"] in ("open", "dup"):
-            column = "descriptor" if operation["call"] == "open" else "descriptor2"
-            self.files[self.made] = result
-            self.made += 1
-            return operation | {column: self.made - 1, "failed": False, "result": 0}
-        return operation | {"failed": False, "result": result}
+        self.made += column is not None
+        return made | {"failed": False, "result": result}
 
     def end(self) -> None:
-        for file in self.files.values():
+        for file in self.descriptors.values():
             os.close(file)
 
-    def _place(self, path: str) -> Path:
+    def place(self, path: str) -> Path:
         """Resolve a path; fail for obstacles in the order in which a kernel finds them."""
         for parent in list(Path(path).parents)[-2::-1]:
-            mode = (self.top / parent).lstat().st_mode
+            mode = (self.root / parent).lstat().st_mode
             if stat.S_ISLNK(mode):
                 raise OSError(errno.ELOOP, "a link on the way")
             if not stat.S_ISDIR(mode):
                 raise OSError(errno.ENOTDIR, "a file on the way")
-        return self.top / path
+        return self.root / path
 
     def _unlinked(self, path: str) -> Path:
-        place = self._place(path)
+        place = self.place(path)
         if place.is_symlink():
             raise OSError(errno.ELOOP, "a link")
         return place
 
-    def open(self, operation: dict[str, Any]) -> int:
-        return os.open(self._place(operation["path"]), operation["flags"] | os.O_NOFOLLOW, operation["mode"])
+    def do_open(self, operation: dict[str, Any]) -> int:
+        file = os.open(self.place(operation["path"]), operation["flags"] | os.O_NOFOLLOW, operation["mode"])
+        self.descriptors[operation["descriptor"]] = file
+        return 0
 
-    def close(self, operation: dict[str, Any]) -> None:
-        os.close(self.files.pop(operation["descriptor"]))
+    def do_pwritev(self, operation: dict[str, Any]) -> int:
+        data = [bytes(operation["bytes"])]
+        return os.pwritev(self.fd(operation), data, operation["offset_bytes"], operation["flags"])
 
-    def dup(self, operation: dict[str, Any]) -> int:
-        return os.dup(self.files[operation["descriptor"]])
-
-    def lseek(self, operation: dict[str, Any]) -> int:
-        return os.lseek(self.files[operation["descriptor"]], operation["offset_bytes"], operation["request"])
-
-    def read(self, operation: dict[str, Any]) -> int:
-        return len(os.read(self.files[operation["descriptor"]], operation["bytes"]))
-
-    def write(self, operation: dict[str, Any]) -> int:
-        return os.write(self.files[operation["descriptor"]], bytes(operation["bytes"]))
-
-    def pread(self, operation: dict[str, Any]) -> int:
-        return len(os.pread(self.files[operation["descriptor"]], operation["bytes"], operation["offset_bytes"]))
-
-    def pwrite(self, operation: dict[str, Any]) -> int:
-        return os.pwrite(self.files[operation["descriptor"]], bytes(operation["bytes"]), operation["offset_bytes"])
-
-    def readv(self, operation: dict[str, Any]) -> int:
-        return os.readv(self.files[operation["descriptor"]], [bytearray(operation["bytes"])])
-
-    def pwritev(self, operation: dict[str, Any]) -> int:
-        file = self.files[operation["descriptor"]]
-        return os.pwritev(file, [bytes(operation["bytes"])], operation["offset_bytes"], operation["flags"])
-
-    def sendfile(self, operation: dict[str, Any]) -> int:
-        source, to = (self.files[operation[name]] for name in ("descriptor", "descriptor2"))
+    def do_sendfile(self, operation: dict[str, Any]) -> int:
+        source, to = self.fd(operation), self.fd(operation, "descriptor2")
         return os.sendfile(to, source, operation["offset_bytes"], operation["bytes"])
 
-    def fsync(self, operation: dict[str, Any]) -> None:
-        os.fsync(self.files[operation["descriptor"]])
-
-    def ftruncate(self, operation: dict[str, Any]) -> None:
-        os.ftruncate(self.files[operation["descriptor"]], operation["bytes"])
-
-    def truncate(self, operation: dict[str, Any]) -> None:
+    def do_truncate(self, operation: dict[str, Any]) -> int:
         os.truncate(self._unlinked(operation["path"]), operation["bytes"])
+        return 0
 
-    def fstat(self, operation: dict[str, Any]) -> None:
-        os.fstat(self.files[operation["descriptor"]])
+    def do_stat(self, operation: dict[str, Any]) -> int:
+        self.place(operation["path"]).lstat()
+        self._unlinked(operation["path"])
+        return 0
 
-    def stat(self, operation: dict[str, Any]) -> None:
-        if stat.S_ISLNK(self._place(operation["path"]).lstat().st_mode):
-            raise OSError(errno.ELOOP, "a link")
+    def do_mkdir(self, operation: dict[str, Any]) -> int:
+        self.place(operation["path"]).mkdir(operation["mode"])
+        return 0
 
-    def lstat(self, operation: dict[str, Any]) -> None:
-        self._place(operation["path"]).lstat()
-
-    def readlink(self, operation: dict[str, Any]) -> int:
-        return len(os.fsencode(self._place(operation["path"]).readlink()))
-
-    def mkdir(self, operation: dict[str, Any]) -> None:
-        self._place(operation["path"]).mkdir(operation["mode"])
-
-    def rmdir(self, operation: dict[str, Any]) -> None:
-        self._place(operation["path"]).rmdir()
-
-    def unlink(self, operation: dict[str, Any]) -> None:
-        self._place(operation["path"]).unlink()
-
-    def rename(self, operation: dict[str, Any]) -> None:
-        self._place(operation["path"]).rename(self._place(operation["path2"]))
-
-    def link(self, operation: dict[str, Any]) -> None:
-        place = self._place(operation["path"])
+    def do_link(self, operation: dict[str, Any]) -> int:
+        place = self.place(operation["path"])
         place.lstat()
-        os.link(place, self._place(operation["path2"]), follow_symlinks=False)
-
-    def symlink(self, operation: dict[str, Any]) -> None:
-        self._place(operation["path"]).symlink_to(operation["path2"])
+        os.link(place, self.place(operation["path2"]), follow_symlinks=False)
+        return 0
 
 
 def random_operation(rng: random.Random, open_now: list[int], threads: int) -> dict[str, Any]:
