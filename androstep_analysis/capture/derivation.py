@@ -140,7 +140,7 @@ def derive(recorded: Staging, evidence: Evidence, spool: Spool) -> tuple[dict[st
                 nr_sectors={device.dev: device.nr_sectors for device in devices},
             )
         bar.update()
-    unowned = processes.served(derived["requests"], derived["io"], derived["tasks"].collect())
+    unowned = processes.served(derived["requests"], derived["io"], derived["servers"].collect())
     recorded = replace(recorded, losses=(*recorded.losses, *unowned))
     all_tables = {name: recorded.table(name) for name in staging.TABLES} | derived
     tables = {name: all_tables[name] for name in TABLES}

@@ -267,7 +267,7 @@ def kinds(fs_events: pl.LazyFrame) -> pl.DataFrame:
 def devices(fs_events: pl.DataFrame | pl.LazyFrame, condition: pl.Expr) -> list[int]:
     """Return the devices with any event for which the condition holds."""
     found = fs_events.filter(condition).select(pl.col("dev").unique().drop_nulls())
-    return found.lazy().collect()["dev"].to_list()
+    return (found.collect() if isinstance(found, pl.LazyFrame) else found)["dev"].to_list()
 
 
 def _is_of_any(fs_events: pl.LazyFrame, condition: pl.Expr, dev: pl.Expr) -> pl.Expr:

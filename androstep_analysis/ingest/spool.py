@@ -75,15 +75,13 @@ class Spool:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
+        # Small tables need no files.
+        self._scratch = functools.cache(lambda: Scratch(directory or Path(tempfile.gettempdir()), "spool"))
         self._writer = _Writer()
         self._tables: dict[str, _Table] = {}
         self._finished: dict[str, pl.LazyFrame] = {}
         self.nr_oversized = 0
         """The number of block events that were longer than `MOST_SECTORS`. Their length is null in the table."""
-
-    @functools.cached_property
-    def _scratch(self) -> Scratch:
-        return Scratch(self._directory or Path(tempfile.gettempdir()), "spool")
 
     def append(self, name: str, rows: pa.Table | pl.DataFrame) -> None:
         """Append rows to table `name`, in any order. Strings and enums may be dictionary-encoded.
@@ -129,7 +127,7 @@ class Spool:
         if name in self._finished:
             raise ValueError(f"table {name} is finished")
         if name not in self._tables:
-            self._tables[name] = _Table(name, lambda: self._scratch.path, self._writer)
+            self._tables[name] = _Table(name, self._scratch, self._writer)
         return self._tables[name]
 
 
@@ -142,7 +140,7 @@ def spans(table: pl.LazyFrame, rows: int, order: str = "ts_ns") -> list[pl.Expr]
     (`collect_batches` of polars reads far ahead of its consumer.)
     """
     value = pl.col(order)
-    edges = table.select(value).gather_every(rows).collect(engine="streaming")[order].unique(maintain_order=True)[1:]
+    edges = table.select(value.gather_every(rows)).collect(engine="streaming")[order].unique(maintain_order=True)[1:]
     since = [pl.lit(True), *(value >= edge for edge in edges)]
     until = [*(value < edge for edge in edges), pl.lit(True)]
     return [begin & end for begin, end in zip(since, until, strict=True)]
@@ -282,10 +280,10 @@ def _encoding(name: str) -> tuple[dict[str, Any], dict[str, str]]:
 class _Table:
     """One table of a spool: rows that wait in memory, and the files of those that were written."""
 
-    def __init__(self, name: str, directory: Callable[[], Path], writer: _Writer) -> None:
+    def __init__(self, name: str, scratch: Callable[[], Scratch], writer: _Writer) -> None:
         self.rows = 0
         self._name = name
-        self._directory = directory
+        self._scratch = scratch
         self._writer = writer
         self._settled: int | None = None
         self._waiting: list[pa.Table] = []
@@ -376,7 +374,7 @@ class _Table:
 
     def _new_path(self) -> Path:
         self._nr_paths += 1
-        return self._directory() / f"{self._name}-{self._nr_paths}.parquet"
+        return self._scratch().path / f"{self._name}-{self._nr_paths}.parquet"
 
     def _merged(self, paths: list[Path]) -> Path:
         """Return one file with the rows of all files. The files are in order of age."""
@@ -579,7 +577,6 @@ def _text(array: Any) -> Any:
 
 
 def _in_memory(rows: pa.Table, name: str) -> pl.DataFrame:
-    plain = [values.cast(pa.string()) if values.type == _TEXT else values for values in rows.columns]
-    frame = pl.from_arrow(pa.table(plain, names=rows.column_names))
+    frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
     return schema.conform(frame.cast(schema.table(name).polars), name)

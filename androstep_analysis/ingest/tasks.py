@@ -50,9 +50,9 @@ def kind(comm: pl.Expr) -> pl.Expr:
 _SERVING_PACKAGES = r"^com\.(?:google\.)?android\.providers\.media(?:\.module)?$"
 
 
-def serves_others(comm: pl.Expr, package: pl.Expr) -> pl.Expr:
-    """Return whether a process of this name or package does I/O on behalf of processes that its events do not name."""
-    return ((kind(comm) == "server") | package.str.contains(_SERVING_PACKAGES).fill_null(False)).fill_null(False)
+def serves_others(kind: pl.Expr, package: pl.Expr) -> pl.Expr:
+    """Return whether a process of this kind or package does I/O on behalf of processes that its events do not name."""
+    return ((kind == "server") | package.str.contains(_SERVING_PACKAGES).fill_null(False)).fill_null(False)
 
 
 _PER_USER = 100_000

@@ -74,9 +74,9 @@ def tables(
 ) -> dict[str, pl.LazyFrame]:
     """Return every table that follows from a recording, its requests (`requests.link`), and images of its filesystems.
 
-    The keys are tasks, requests, extents, files, io, and comparison: how far images and listings agree with the trace
-    (`consistency.table`). Requests and io are stored in `spool`. What no evidence shows is unknown. Raises `InputError`
-    if an image or a listing contradicts the trace.
+    The keys are tasks, requests, extents, files, io, comparison: how far images and listings agree with the trace
+    (`consistency.table`), and servers (`Owners.servers`). Requests and io are stored in `spool`. What no evidence shows
+    is unknown. Raises `InputError` if an image or a listing contradicts the trace.
 
     `sources` are the kinds of evidence that may map blocks and name files; owners are always decided from the events.
     By device, `mounts` has the mount point, to resolve the paths in events without an image, and `fs_types`,
@@ -131,6 +131,7 @@ def tables(
         "files": mapping.files_marked.lazy(),
         "io": spool.table("io"),
         "comparison": consistency.table(checks).lazy(),
+        "servers": owners.servers.lazy(),
     }
 
 

@@ -18,7 +18,7 @@ import androstep_analysis as androstep
 from androstep_analysis import schema
 from androstep_analysis.capture.capture import Capture
 from androstep_analysis.ingest import tasks
-from androstep_analysis.ingest.tasks import serves_others
+from androstep_analysis.ingest.tasks import kind, serves_others
 from androstep_analysis.link.owner.processes import Processes
 
 SERVERS = ["rs.media.module", "sdcard", "fuse", "ntfs-3g", "sshfs", "loop0", "nfsd", "ksmbd-io", "smbd", "virtiofsd",
@@ -55,13 +55,13 @@ def test_what_a_server_reads_has_no_owner_and_the_summary_says_why(name: str, tm
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_only_has_such_a_name_in_part_is_no_server(name: str) -> None:
     assert pl.DataFrame({"c": [name], "p": [None]}, schema={"c": pl.String, "p": pl.String}).select(
-        serves_others(pl.col("c"), pl.col("p"))
+        serves_others(kind(pl.col("c")), pl.col("p"))
     ).to_series().to_list() == [False]
 
 
 def test_a_server_is_recognised_by_its_package_not_its_threads_name() -> None:
     rows = pl.DataFrame({"c": ["Thread-7", "Thread-7"], "p": ["com.google.android.providers.media.module", "org.x"]})
-    assert rows.select(serves_others(pl.col("c"), pl.col("p"))).to_series().to_list() == [True, False]
+    assert rows.select(serves_others(kind(pl.col("c")), pl.col("p"))).to_series().to_list() == [True, False]
 
 
 def test_a_page_overwritten_by_a_server_has_no_certain_owner(tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ class Owners:
             bio_pages=self._bio_pages.devices.drop_nulls().to_list(), sharing=sharing,
             page_events=fs_events if page_events is None else page_events,
         )  # fmt: skip
+        self._servers: list[pl.DataFrame] = []
         self._unplaced_parts: list[pl.DataFrame] = []
         self._accesses: list[pl.DataFrame] = []
         self._touched: list[pl.DataFrame] = []
@@ -99,6 +100,11 @@ class Owners:
         """Whether events decide any owner."""
         return not self._devices.is_empty()
 
+    @property
+    def servers(self) -> pl.DataFrame:
+        """The submitters of all pieces that serve other processes (`tasks.serves_others`): tid, pid, comm."""
+        return pl.concat(self._servers).drop_nulls("tid").unique()
+
     def prepare(self, pieces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the pieces by request, with a number (`at`) and the owner by submitter, and their writebacks.
 
@@ -107,7 +113,10 @@ class Owners:
         number (`_PASSED_ON`).
         """
         pieces = pieces.sort("request_id", maintain_order=True)
-        pieces = pl.concat([pieces, submitters.submitters(pieces, self._processes)], how="horizontal")
+        named = submitters.submitters(pieces, self._processes)
+        threads = pieces.filter(named["is_server"]).select(tid="submit_tid", pid="submit_pid", comm="submit_comm")
+        self._servers.append(threads.unique())
+        pieces = pl.concat([pieces, named.drop("is_server")], how="horizontal")
         number = pl.int_range(self._pieces, self._pieces + pieces.height, dtype=pl.Int64, eager=True)
         pieces = pieces.with_columns(at=number)
         self._pieces += pieces.height

@@ -88,8 +88,7 @@ class Processes:
         is_other = (pl.col("thread_pid") != pl.col("task_pid")).fill_null(False)
         table = first.with_columns(
             process_comm=pl.when(is_first).then("task_comm").when(~is_other).then("thread_comm"),
-            kind=kinds.kind(pl.col("task_comm")),
-        )
+        ).with_columns(kind=kinds.kind(pl.col("task_comm")), process_kind=kinds.kind(pl.col("process_comm")))
         is_listed_kernel = (pl.col("task_kind") == "kernel").fill_null(False)
         is_listed_server = ((pl.col("task_kind") == "server") | (pl.col("thread_kind") == "server")).fill_null(False)
         table = self._packages.at(table, ["task_pid", "process_comm"], is_dated)
@@ -97,8 +96,8 @@ class Processes:
         package = pl.col("listed_package")
         is_server = (
             is_listed_server
-            | kinds.serves_others(pl.col("task_comm"), package)
-            | kinds.serves_others(pl.col("process_comm"), package)
+            | kinds.serves_others(pl.col("kind"), package)
+            | kinds.serves_others(pl.col("process_kind"), package)
         )
         is_process = pl.col("task_comm").is_not_null() & ~moves_others & ~is_server
         own = pl.col("kind").is_in(_FILESYSTEM) | pl.col("task_comm").str.starts_with("f2fs_")
@@ -130,15 +129,11 @@ class Processes:
         ).drop(*self._traced.values, *self._listed.values)
 
 
-def served(requests: pl.LazyFrame, io: pl.LazyFrame, tasks: pl.DataFrame) -> tuple[Loss, ...]:
-    """Return a loss that states how many bytes have no owner because their submitter serves other processes."""
-    named = {f"submit_{name}": name for name in ("tid", "pid", "comm")}
-    submitted = requests.select("request_id", *named, ts_ns=pl.coalesce("queue_ns", "issue_ns", "complete_ns"))
-    submitted = submitted.rename(named).drop_nulls("tid")
-    threads = submitted.select("ts_ns", "tid", "pid", "comm").unique(["tid", "pid", "comm"]).collect()
-    servers = Processes(tasks).of_threads(threads).filter("is_server").select("tid", "pid", "comm")
+def served(requests: pl.LazyFrame, io: pl.LazyFrame, servers: pl.DataFrame) -> tuple[Loss, ...]:
+    """Return a loss that states how many bytes have no owner because their submitter is one of `servers`."""
     if servers.is_empty():
         return ()
+    submitted = requests.select("request_id", tid="submit_tid", pid="submit_pid", comm="submit_comm")
     unowned = io.filter(pl.col("owner_via") == "unknown", pl.col("bytes") > 0).select("request_id", "bytes")
     of_servers = submitted.join(servers.lazy(), on=["tid", "pid", "comm"], how="semi", nulls_equal=True)
     size, names = unowned.join(of_servers, on="request_id").select(pl.sum("bytes"), pl.col("comm").unique()).collect()

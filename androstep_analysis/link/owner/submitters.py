@@ -12,12 +12,16 @@ _MINORS = 1 << 20
 
 
 def submitters(pieces: pl.DataFrame, processes: Processes) -> pl.DataFrame:
-    """Return the owner columns by the thread that queued each piece; without a submitter there is no owner."""
+    """Return the owner columns by the thread that queued each piece, and `is_server` (`Processes.of_threads`).
+
+    Without a submitter there is no owner.
+    """
     threads = pieces.select(ts_ns="time", tid="submit_tid", pid="submit_pid", comm="submit_comm")
     identified = processes.of_threads(threads)
     own = pl.col("is_filesystem")
     return identified.select(
         "owner_pid",
+        "is_server",
         owner_tid=pl.when(own).then("tid").otherwise("owner_tid"),
         owner_comm=pl.when(own).then("comm").otherwise("owner_comm"),
         owner_package="owner_package",
