@@ -22,6 +22,44 @@ def _inside(name: str) -> str:
     return name if is_plain else str(PurePosixPath(name)).lstrip("/")
 
 
+_Members = dict[str, tuple[int, int] | ZipMember]
+_Identity = tuple[Path, int, int, int, int, int]
+
+_last: tuple[_Identity, _Members, tuple[Loss, ...]] | None = None
+"""The members of the archive that was listed last: a file is recognised and read one after the other."""
+
+
+def _members(source: Source) -> tuple[_Members, tuple[Loss, ...]]:
+    """Return where the files of a tar archive begin and how long they are, and its damage."""
+    global _last
+    identity = _identity(source)
+    if _last is not None and _last[0] == identity:
+        return _last[1:]
+    members: _Members = {}
+    losses: tuple[Loss, ...] = ()
+    try:
+        for member in Tar(Readable(source)):
+            if member.isreg() and not member.issparse():
+                members[_inside(member.name)] = (member.offset_data, member.size)
+    except InputError:
+        raise
+    except Exception as error:  # tarfile may raise any exception for a damaged archive
+        message = f"the tar archive is damaged ({printable(str(error))}); the files after the damage are lost"
+        losses = (Loss("torn", 1, message),)
+    if identity is not None:
+        _last = (identity, members, losses)
+    return members, losses
+
+
+def _identity(source: Source) -> _Identity | None:
+    """Return what a file has in common with itself only; None if the source is no file of its own."""
+    try:
+        stat = source.path.stat()
+    except OSError:
+        return None
+    return source.path, source.size, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
 class Archive:
     """An archive. Each file in it is a `Source`, and is decompressed if it is compressed itself.
 
@@ -32,21 +70,14 @@ class Archive:
         self.path = source.path
         self.taken: set[str] = set()
         self._source = source
-        self._members: dict[str, tuple[int, int] | ZipMember] = {}
+        self._members: _Members = {}
         self.losses = source.losses
         if source.head.startswith(ZIP):
             members = zip_members(source) or {}
             self._members = {_inside(name): member for name, member in members.items()}
             return
-        try:
-            for member in Tar(Readable(source)):
-                if member.isreg() and not member.issparse():
-                    self._members[_inside(member.name)] = (member.offset_data, member.size)
-        except InputError:
-            raise
-        except Exception as error:  # tarfile may raise any exception for a damaged archive
-            message = f"the tar archive is damaged ({printable(str(error))}); the files after the damage are lost"
-            self.losses += (Loss("torn", 1, message),)
+        self._members, torn = _members(source)
+        self.losses += torn
 
     @staticmethod
     def is_one(source: Source) -> bool:
