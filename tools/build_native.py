@@ -1,13 +1,17 @@
 """Compile the sources in androstep_analysis/native into the shared library there, with zig from the package index.
 
+The prototypes of its functions are stored next to it, for ctypes.
+
 ``python tools/build_native.py`` builds it for this machine. As hatchling's build hook (pyproject.toml) it does the same
 for a wheel, for the platform in ANDROSTEP_WHEEL_PLATFORM (a key of `PLATFORMS`) if that is set.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +25,7 @@ except ImportError:  # run as a program
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = Path("androstep_analysis", "native")
 LIBRARY = NATIVE / "libandrostep.so"
+PROTOTYPES = NATIVE / "libandrostep.so.json"
 
 PLATFORMS = {
     "manylinux_2_17_x86_64": "x86_64-linux-gnu.2.17",
@@ -61,7 +66,27 @@ def build(wanted: str, root: Path = ROOT) -> None:
     partial = root / f"{LIBRARY}.part"
     command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *FLAGS, f"-I{NATIVE}", *sources]
     subprocess.run([*command, "-o", str(partial)], cwd=root, env=os.environ | cache, check=True)
+    (root / PROTOTYPES).write_text(json.dumps(prototypes(root)), "utf-8")
     partial.replace(root / LIBRARY)
+
+
+def prototypes(root: Path) -> dict[str, list[str]]:
+    """Return the type of the result and of each argument of the library's functions (`API` in the sources)."""
+    found = {}
+    for path in sorted((root / NATIVE).rglob("*.[ch]")):
+        source = re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text("utf-8"), flags=re.DOTALL)
+        for result, name, arguments in re.findall(r"^API ([\w\s*]+?)(\w+)\(([^()]*)\)", source, re.MULTILINE):
+            arguments = re.sub(r"(\w+)\[\w*\]", r"*\1", arguments)
+            types = [] if arguments == "void" else [re.sub(r"\w+$", "", text) for text in arguments.split(",")]
+            found[name] = [_type(result), *(_type(text).replace("uint64_t *", "void *") for text in types)]
+    return found
+
+
+def _type(text: str) -> str:
+    """Return a C type without qualifiers. Pointers to anything but text and numbers of 64 bits are ``void *``."""
+    words = text.replace("*", " * ").replace("const", " ").split()
+    known = ["char", "*"], ["uint64_t", "*"]
+    return " ".join(words) if "*" not in words or words in known else "void *"
 
 
 class NativeHook(BuildHookInterface):
@@ -72,7 +97,7 @@ class NativeHook(BuildHookInterface):
         build(wanted, Path(self.root))
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{wanted}"
-        build_data["artifacts"].append(str(LIBRARY))
+        build_data["artifacts"] += [str(LIBRARY), str(PROTOTYPES)]
 
 
 if __name__ == "__main__":

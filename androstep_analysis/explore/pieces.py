@@ -416,10 +416,4 @@ def _called(name: str | None, pid: int | None = None) -> str:
     return called if pid is None else f"{called} ({pid})"
 
 
-def _library() -> Any:
-    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
-    return native.declared(
-        ("pieces_cells", ctypes.c_uint64, (pointer, pointer, size, size, number, number, pointer)),
-        ("pieces_rows", size, (pointer, pointer, size, size, pointer, size)),
-        ("pieces_count", None, (pointer, pointer, number, pointer, ctypes.c_uint8, size, size, *[pointer] * 3)),
-    )
+_library = native.library

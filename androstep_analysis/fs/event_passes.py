@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -35,17 +34,7 @@ class _CRepeating(ctypes.Structure):
     )
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size, is_done = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool
-    return native.declared(
-        ("repetitions_find", is_done, (ctypes.POINTER(_CRepeating), pointer)),
-        ("incarnations_new", pointer, ()),
-        ("incarnations_free", None, (pointer,)),
-        ("incarnations_device", is_done, (pointer, ctypes.c_uint32, is_done, ctypes.c_int32)),
-        ("incarnations_deletions", is_done, (pointer, size, pointer, pointer, pointer)),
-        ("incarnations_number", is_done, (pointer, size, pointer, pointer, pointer, pointer)),
-    )
+_library = native.library
 
 
 def codes(kinds: Mapping[str, int], default: int) -> Codes:
@@ -63,7 +52,8 @@ def is_original(events: pl.DataFrame, kind: Codes, states_block: pl.Series) -> p
     is_stating = native.array(states_block.fill_null(False).cast(pl.UInt8))
     addresses = [array.ctypes.data for array in (kind, *columns, is_stating)]
     is_kept = np.empty(events.height, np.uint8)
-    native.check(_library().repetitions_find(_CRepeating(events.height, *addresses), is_kept.ctypes.data))
+    repeating = _CRepeating(events.height, *addresses)
+    native.check(_library().repetitions_find(ctypes.byref(repeating), is_kept.ctypes.data))
     return pl.Series(is_kept.view(np.bool_))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -100,18 +99,7 @@ LINES, BLOCK, FS, COMMANDS, CALLS, IMPORTANCE, COUNTERS = range(7)
 """Indices in `Totals.refused`: unknown lines, and events with an unknown layout by the table that they belong to."""
 
 
-@functools.cache
-def library() -> ctypes.CDLL:
-    """Return the compiled library with the functions that all readers of lines share."""
-    reader, table = ctypes.c_void_p, ctypes.c_void_p
-    return native.declared(
-        ("text_tables", None, (reader, *[table] * 7)),
-        ("text_read", ctypes.c_size_t, (reader, ctypes.c_void_p, ctypes.c_size_t)),
-        ("text_torn", ctypes.c_size_t, (reader, ctypes.c_char_p)),
-        ("text_threads", ctypes.c_bool, (reader,)),
-        ("text_totals", ctypes.POINTER(Totals), (reader,)),
-        ("text_counts", ctypes.POINTER(ctypes.c_uint64), (reader,)),
-    )
+library = native.library
 
 
 class Reader:
@@ -156,8 +144,7 @@ class Reader:
     @property
     def totals(self) -> Totals:
         """The counters so far."""
-        totals: Totals = library().text_totals(self._handle).contents
-        return totals
+        return Totals.from_address(library().text_totals(self._handle))
 
     @property
     def events(self) -> dict[str, int]:

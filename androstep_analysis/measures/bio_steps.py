@@ -186,13 +186,7 @@ class _Steps:
     """State of the bios that are not complete (native/steps/steps.c)."""
 
     def __init__(self) -> None:
-        pointer = ctypes.c_void_p
-        self._library = native.declared(
-            ("bio_steps_new", pointer, ()),
-            ("bio_steps_free", None, (pointer,)),
-            ("bio_steps_add", ctypes.c_int64, (pointer, ctypes.POINTER(_CEvents))),
-            ("bio_steps_rows", pointer, (pointer,)),
-        )
+        self._library = native.library()
         self._handle = native.owned(self, self._library.bio_steps_free, self._library.bio_steps_new())
 
     def add(self, batch: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -182,15 +181,7 @@ _END: Final = dict.fromkeys(("group", "age", "n", "is_rewritten", "is_ordered"),
 """``struct life_end``."""
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer = ctypes.c_void_p
-    return native.declared(
-        ("lifetimes_new", pointer, ()),
-        ("lifetimes_free", None, (pointer,)),
-        ("lifetimes_run", ctypes.c_bool, (pointer, pointer, pointer)),
-        ("lifetimes_ends", pointer, (pointer, ctypes.POINTER(ctypes.c_size_t))),
-    )
+_library = native.library
 
 
 LIFETIMES: Final = Measure(

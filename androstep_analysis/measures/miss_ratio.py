@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final, Literal
@@ -186,14 +184,7 @@ def _rounded(blocks: float) -> int:
     return max(1, round(blocks)) if blocks else 0
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("cache_new", pointer, (ctypes.c_int, size)),
-        ("cache_free", None, (pointer,)),
-        ("cache_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer)),
-    )
+_library = native.library
 
 
 MISS_RATIO: Final = Measure(

@@ -8,7 +8,6 @@ The requests show the bytes that were read into these pages. One pass follows bo
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -72,15 +71,7 @@ class _CRows(ctypes.Structure):
     _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in _ROW))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle = ctypes.c_void_p
-    return native.declared(
-        ("readahead_new", handle, (ctypes.c_int64, ctypes.c_size_t)),
-        ("readahead_free", None, (handle,)),
-        ("readahead_follow", ctypes.c_bool, (handle, ctypes.POINTER(_CRows))),
-        ("readahead_finish", handle, (handle,)),
-    )
+_library = native.library
 
 
 def readahead(

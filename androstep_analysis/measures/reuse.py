@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Final
@@ -113,14 +111,7 @@ def stack() -> AbstractContextManager[int]:
     return simulated(_library().distances_new(), _library().distances_free)
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("distances_new", pointer, ()),
-        ("distances_free", None, (pointer,)),
-        ("distances_run", ctypes.c_bool, (pointer, size, pointer, pointer, pointer)),
-    )
+_library = native.library
 
 
 REUSE: Final = Measure(

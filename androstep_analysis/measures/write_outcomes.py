@@ -8,7 +8,6 @@ One pass follows all of them in order of time (`native/cost/outcomes.c`).
 from __future__ import annotations
 
 import ctypes
-import functools
 from typing import Any, Final
 
 import numpy as np
@@ -76,15 +75,7 @@ class _CRows(ctypes.Structure):
     )
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle = ctypes.c_void_p
-    return native.declared(
-        ("outcomes_new", handle, ()),
-        ("outcomes_free", None, (handle,)),
-        ("outcomes_follow", ctypes.c_bool, (handle, ctypes.POINTER(_CRows))),
-        ("outcomes_finish", handle, (handle, ctypes.POINTER(ctypes.c_size_t))),
-    )
+_library = native.library
 
 
 def follow(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ import pyarrow as pa
 from androstep_analysis.common import schema
 
 LIBRARY = Path(__file__).with_name("libandrostep.so")
+PROTOTYPES = Path(__file__).with_name("libandrostep.so.json")
 
 _MAX_COLUMNS = 48
 
@@ -55,45 +57,40 @@ class _CTable(ctypes.Structure):
     )
 
 
+_TYPES: dict[str, Any] = {
+    **{"void": None, "bool": ctypes.c_bool, "int": ctypes.c_int, "unsigned": ctypes.c_uint, "double": ctypes.c_double},
+    **{f"{kind}{bits}_t": getattr(ctypes, f"c_{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{"size_t": ctypes.c_size_t, "void *": ctypes.c_void_p, "char *": ctypes.c_char_p},
+    "uint64_t *": ctypes.POINTER(ctypes.c_uint64),
+}
+"""The types in prototypes (tools/build_native.py)."""
+
 Prototype = tuple[str, Any, tuple[Any, ...]]
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """Load the compiled library and declare the functions of tables and strings."""
+    """Load the compiled library, with the prototypes of its functions."""
     try:
         loaded = ctypes.CDLL(str(LIBRARY))
+        prototypes = json.loads(PROTOTYPES.read_text("utf-8"))
     except OSError as error:
         raise ImportError(
             f"{LIBRARY}: the decoders are not built ({error}); run `make setup` in the checkout"
         ) from None
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    _declare(
-        loaded,
-        ("strings_new", pointer, ()),
-        ("strings_free", None, (pointer,)),
-        ("strings_add", ctypes.c_uint32, (pointer, ctypes.c_char_p, size)),
-        ("strings_count", size, (pointer,)),
-        ("strings_bytes", size, (pointer,)),
-        ("strings_copy", None, (pointer, pointer, pointer)),
-        ("table_null", None, (pointer,)),
-        ("table_present", size, (pointer, size)),
-        ("table_copy", size, (pointer, size, pointer, size, pointer, pointer)),
-    )
+    for name, (result, *arguments) in prototypes.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = _TYPES[result], [_TYPES[argument] for argument in arguments]
     return loaded
 
 
 def declared(*functions: Prototype) -> ctypes.CDLL:
     """Return the library after declaring functions, each as (name, result type, argument types)."""
     loaded = library()
-    _declare(loaded, *functions)
-    return loaded
-
-
-def _declare(loaded: ctypes.CDLL, *functions: Prototype) -> None:
     for name, result, arguments in functions:
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
+    return loaded
 
 
 def owned(owner: object, free: Callable[[int], None], handle: int | None) -> int:

@@ -25,7 +25,6 @@ In logs without times, calls are 1 µs apart.
 from __future__ import annotations
 
 import ctypes
-import functools
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,8 @@ import polars as pl
 
 from androstep_analysis.common import schema
 from androstep_analysis.common.errors import InputError
-from androstep_analysis.native import Strings, Table, declared
+from androstep_analysis.native import Strings, Table
+from androstep_analysis.native import library as _library
 from androstep_analysis.replay import overlaps
 from androstep_analysis.replay.program import PATH_BYTES, Program
 from androstep_analysis.replay.words import FLAGS, REQUESTS
@@ -131,18 +131,6 @@ class _CCounts(ctypes.Structure):
         *((name, ctypes.c_size_t) for name in ("operations", "files", "threads")),
         ("conflicts", ctypes.c_uint64),
         ("unnamed", ctypes.c_uint32),
-    )
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    return declared(
-        ("calls_number", ctypes.c_uint8, (ctypes.c_char_p,)),
-        ("calls_clean", pointer, (pointer, pointer, pointer, pointer, size, ctypes.c_bool)),
-        ("calls_count", None, (pointer, ctypes.POINTER(_CCounts))),
-        ("calls_tables", ctypes.c_bool, (pointer, pointer, pointer, pointer)),
-        ("calls_free", None, (pointer,)),
     )
 
 

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -230,12 +229,4 @@ def _bit(condition: pl.Expr | pl.Series, does: Does) -> pl.Expr:
     return pl.when(condition).then(pl.lit(int(does), pl.UInt32)).otherwise(pl.lit(0, pl.UInt32))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle = ctypes.c_void_p
-    return native.declared(
-        ("dependencies_new", handle, (ctypes.POINTER(_COperations),)),
-        ("dependencies_free", None, (handle,)),
-        ("dependencies_count", ctypes.c_size_t, (handle,)),
-        ("dependencies_copy", None, (handle, ctypes.c_void_p, ctypes.c_void_p)),
-    )
+_library = native.library

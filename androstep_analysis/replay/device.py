@@ -20,8 +20,6 @@ wait for that flush. Everything else is ordered by time alone.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -253,16 +251,7 @@ def _lanes(requested: pl.DataFrame) -> _Lanes:
         library.lanes_free(lanes)
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle, array = ctypes.c_void_p, ctypes.c_void_p
-    return native.declared(
-        ("lanes_new", handle, (ctypes.c_size_t, array, array, array, array)),
-        ("lanes_free", None, (handle,)),
-        ("lanes_count", ctypes.c_size_t, (handle,)),
-        ("lanes_orders", ctypes.c_size_t, (handle,)),
-        ("lanes_copy", None, (handle, array, array)),
-    )
+_library = native.library
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

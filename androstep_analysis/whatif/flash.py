@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from androstep_analysis import native
 from androstep_analysis.measures.order import order_ns
 from androstep_analysis.measures.tables import Table, columns_as_rows, counted
 from androstep_analysis.whatif import hybrid
-from androstep_analysis.whatif.log_structured import layer_of, native_layer
+from androstep_analysis.whatif.log_structured import layer_of
 from androstep_analysis.whatif.translation import (
     OPS,
     PAGE_BYTES,
@@ -161,7 +162,7 @@ def _page_mapped(
 ) -> tuple[hybrid.Counts, hybrid.Counts]:
     """Return the same as `hybrid.run` for page mapping, without merges."""
     programs, erases = np.empty((groups + 1, 2), np.int64), np.empty(device.segments, np.int64)
-    library = native_layer()
+    library = native.library()
     with layer_of(device) as layer:
         counting = library.layer_count_groups(layer, groups, POLICIES.index(policy))
         if not counting or not library.layer_run(layer, *device.requests, of_row.ctypes.data):

@@ -20,8 +20,6 @@ which are not in the paper, invalidate pages. Erased blocks are used in the orde
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from typing import Final
 
 import numpy as np
@@ -58,13 +56,4 @@ def run(device: Prepared, groups: int, of_row: npt.NDArray[np.uint32]) -> tuple[
     return counts
 
 
-@functools.cache
-def _native() -> ctypes.CDLL:
-    """Return the functions of native/model/hybrid.c."""
-    handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("hybrid_new", handle, (size, array, size, size, array, size)),
-        ("hybrid_free", None, (handle,)),
-        ("hybrid_run", ctypes.c_bool, (handle, size, array, array, array, array)),
-        ("hybrid_copy", None, (handle, size, array, array, array)),
-    )
+_native = native.library

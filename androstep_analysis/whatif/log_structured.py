@@ -17,8 +17,6 @@ The slides leave some points open. These are assumptions of this model:
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
 from collections.abc import Iterator
 from typing import Final
 
@@ -171,7 +169,7 @@ def accesses(
 
 
 def _run(device: Prepared, ops: pl.DataType) -> pl.DataFrame:
-    library = native_layer()
+    library = native.library()
     with layer_of(device) as layer:
         if not library.layer_run(layer, *device.requests, None):
             raise MemoryError
@@ -209,7 +207,7 @@ def _as_requests(requests: pl.DataFrame, done: pl.DataFrame) -> pl.DataFrame:
 @contextlib.contextmanager
 def layer_of(device: Prepared) -> Iterator[int]:
     """Yield the native layer in its initial state."""
-    library = native_layer()
+    library = native.library()
     layer = library.layer_new(*device.layout)
     if not layer:
         raise MemoryError
@@ -217,18 +215,3 @@ def layer_of(device: Prepared) -> Iterator[int]:
         yield layer
     finally:
         library.layer_free(layer)
-
-
-@functools.cache
-def native_layer() -> ctypes.CDLL:
-    """Return the functions of native/model/log_layer.c."""
-    handle, array, size = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("layer_new", handle, (size, array, size, size, array)),
-        ("layer_free", None, (handle,)),
-        ("layer_count_groups", ctypes.c_bool, (handle, size, ctypes.c_uint8)),
-        ("layer_run", ctypes.c_bool, (handle, size, array, array, array, array)),
-        ("layer_copy_counts", None, (handle, size, array, array)),
-        ("layer_count", size, (handle,)),
-        ("layer_copy", None, (handle, array, array, array, array, array, array)),
-    )

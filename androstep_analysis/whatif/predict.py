@@ -12,8 +12,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -300,8 +298,4 @@ def _counted(prediction: Prediction, chosen: pl.Expr) -> pl.DataFrame:
     )
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    array, size = ctypes.c_void_p, ctypes.c_size_t
-    arguments = (size, array, size, array, array, array, size, array, array, array, array, array)
-    return native.declared(("queue_run", ctypes.c_bool, arguments))
+_library = native.library

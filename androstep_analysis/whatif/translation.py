@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -126,12 +124,4 @@ def _first_use(device: Prepared) -> npt.NDArray[np.uint8]:
     return uses
 
 
-@functools.cache
-def _native() -> ctypes.CDLL:
-    """Return the functions of native/model/runs.c."""
-    array, size = ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("runs_mark", size, (size, array, array, array, size, size, array)),
-        ("runs_list", None, (array, size, array)),
-        ("runs_first_use", ctypes.c_bool, (size, array, size, size, array, array, array, array)),
-    )
+_native = native.library

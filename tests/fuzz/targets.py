@@ -26,7 +26,6 @@ from androstep_analysis.ingest.ftrace import text as ftrace_text
 from androstep_analysis.ingest.perfetto import block_io, decoder
 from androstep_analysis.ingest.syscalls import arguments as syscall_arguments
 from androstep_analysis.ingest.syscalls import pairs
-from androstep_analysis.replay.clean import _library as calls_library
 from androstep_analysis.replay.words import FLAGS
 
 ROWS = 32
@@ -227,7 +226,7 @@ def _calls(prepared: Preparation) -> None:
     for name in ("operations", "replay_files", "replay_threads"):
         prepared.table(name, 1 << 11)
     names = (*syscall_arguments.CALLS, *syscall_arguments.OTHERS, "nothing")
-    numbers = bytes(calls_library().calls_number(name.encode()) for name in names)
+    numbers = bytes(native.library().calls_number(name.encode()) for name in names)
     words = ("O_RDONLY", "O_WRONLY|O_CREAT", "O_RDWR|O_CREAT|O_TRUNC", "O_RDWR|O_CREAT|O_EXCL", "O_DIRECTORY")
     more = ("CLONE_FILES|CLONE_VM", "AT_SYMLINK_FOLLOW", "MAP_SHARED", "RENAME_EXCHANGE", "SEEK_SET", "SEEK_END")
     known = [FLAGS.number(word) for word in (*words, *more)]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 from collections.abc import Iterator
@@ -88,12 +87,7 @@ class _Reuse:
     """The last use of every object (native/export/oracle.c)."""
 
     def __init__(self) -> None:
-        pointer, size = ctypes.c_void_p, ctypes.c_size_t
-        library = native.declared(
-            ("reuse_new", pointer, ()),
-            ("reuse_free", None, (pointer,)),
-            ("reuse_add", size, (pointer, pointer, size, pointer, pointer, ctypes.c_uint32)),
-        )
+        library = native.library()
         self._handle = native.owned(self, library.reuse_free, library.reuse_new())
 
     def add(

@@ -95,17 +95,7 @@ class _Slices(ctypes.Structure):
     )
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64
-    return native.declared(
-        ("trace_new", pointer, (ctypes.c_uint32, number)),
-        ("trace_free", None, (pointer,)),
-        ("trace_group", ctypes.c_uint32, (pointer, number, ctypes.c_char_p, size)),
-        ("trace_number", number, (number, number)),
-        ("trace_slices", size, (pointer, pointer, pointer, pointer, size)),
-        ("trace_counters", size, (pointer, number, pointer, size, pointer, pointer, pointer, size)),
-    )
+_library = native.library
 
 
 class _Trace:

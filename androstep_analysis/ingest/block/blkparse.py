@@ -12,8 +12,6 @@ The compiled reader of the lines is native/decode/text/blkparse.c.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import re
 import weakref
 
@@ -120,12 +118,4 @@ def skipped(count: int) -> tuple[Loss, ...]:
     return (Loss("dropped", count, f"the recorder dropped {count} events (blkparse: skips)"),) if count else ()
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle = ctypes.c_void_p
-    return native.declared(
-        ("blkparse_text_new", handle, (ctypes.c_void_p,)),
-        ("blkparse_text_free", None, (handle,)),
-        ("blkparse_text_action", None, (handle, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint8)),
-        ("blkparse_text_end", ctypes.c_bool, (handle,)),
-    )
+_library = native.library

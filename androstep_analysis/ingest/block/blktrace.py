@@ -22,7 +22,6 @@ differences:
 from __future__ import annotations
 
 import ctypes
-import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -192,23 +191,7 @@ class _Report(ctypes.Structure):
     )
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle, size = ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("blktrace_new", handle, (handle, size)),
-        ("blktrace_free", None, (handle,)),
-        ("blktrace_report", ctypes.POINTER(_Report), (handle,)),
-        ("blktrace_event", ctypes.c_char_p, (size,)),
-        ("blktrace_feed", None, (handle, size, ctypes.c_char_p, size, ctypes.c_bool)),
-        ("blktrace_used", size, (handle, size)),
-        ("blktrace_survey", None, (handle, size)),
-        ("blktrace_surveyed", None, (handle, ctypes.c_int64)),
-        ("blktrace_merge", size, (handle, handle)),
-        ("blktrace_nr_names", size, (handle,)),
-        ("blktrace_nr_threads", size, (handle,)),
-        ("blktrace_threads", None, (handle, handle, handle, handle, handle)),
-    )
+_library = native.library
 
 
 @dataclass
@@ -242,8 +225,7 @@ class _Trace:
     @property
     def report(self) -> _Report:
         """The counters and clocks of the decoder so far."""
-        report: _Report = self._library.blktrace_report(self._handle).contents
-        return report
+        return _Report.from_address(self._library.blktrace_report(self._handle))
 
     def counts(self) -> dict[str, int]:
         """Return the number of events of each kind, by name."""

@@ -11,8 +11,6 @@ The compiled reader of the lines is native/decode/text/most.c.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import re
 import weakref
 
@@ -75,13 +73,4 @@ def _reader(spool: Spool, tables: tuple[str, ...], has_classes: bool) -> tuple[l
     return reader, handle
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle = ctypes.c_void_p
-    return native.declared(
-        ("most_po_new", handle, (ctypes.c_void_p, ctypes.c_bool)),
-        ("most_po_free", None, (handle,)),
-        ("most_po_action", None, (handle, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint8)),
-        ("most_po_analysed", ctypes.c_uint64, (handle,)),
-        ("most_po_later", ctypes.c_uint64, (handle,)),
-    )
+_library = native.library

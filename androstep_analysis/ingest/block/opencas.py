@@ -13,7 +13,6 @@ Times are CLOCK_MONOTONIC (the module's ``ktime_get_ns``).
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
 import re
 from collections.abc import Callable
@@ -24,7 +23,8 @@ from androstep_analysis.common.errors import Loss
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import FLAGS, Staging
-from androstep_analysis.native import Table, declared
+from androstep_analysis.native import Table
+from androstep_analysis.native import library as _native
 
 PIECE_BYTES = 8 << 20
 MESSAGE_BYTES = 1 << 20
@@ -54,17 +54,6 @@ class _Octf(ctypes.Structure):
         ("first_ns", ctypes.c_int64),
         ("last_ns", ctypes.c_int64),
         ("is_full", ctypes.c_uint8),
-    )
-
-
-@functools.cache
-def _native() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    return declared(
-        ("octf_new", ctypes.POINTER(_Octf), (ctypes.c_bool,)),
-        ("octf_free", None, (pointer,)),
-        ("octf_names", size, (pointer, ctypes.c_char_p, size)),
-        ("octf_decode", size, (pointer, ctypes.c_char_p, size, ctypes.c_int32, pointer)),
     )
 
 
@@ -109,7 +98,7 @@ def read(source: Source, spool: Spool) -> Staging:
         table = Table("block_events", ROWS)
         leftover = sum(_decode(octf, queue, cpu, table, spool) for cpu, queue in queues)
         spool.append("block_events", table.arrow())
-        return _staging(octf.contents, summary, leftover)
+        return _staging(_Octf.from_address(octf), summary, leftover)
     finally:
         _native().octf_free(octf)
 
@@ -136,7 +125,7 @@ def _summary(source: Source) -> _Summary | None:
         return None
 
 
-def _decode(octf: Any, queue: Source, cpu: int, table: Table, spool: Spool) -> int:
+def _decode(octf: int, queue: Source, cpu: int, table: Table, spool: Spool) -> int:
     """Append the events of one queue to `table`, which goes to `spool` when it is full.
 
     Return the bytes that are no event.
@@ -147,7 +136,7 @@ def _decode(octf: Any, queue: Source, cpu: int, table: Table, spool: Spool) -> i
         while True:
             rest = data[done:] if done else data
             done += int(_native().octf_decode(octf, rest, len(rest), cpu, table.pointer))
-            if not octf.contents.is_full:
+            if not _Octf.from_address(octf).is_full:
                 return done
             spool.append("block_events", table.arrow())
             table.clear()

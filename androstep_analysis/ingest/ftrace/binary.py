@@ -8,7 +8,6 @@ compiled decoder does both (native/decode/ftrace/ftrace.c). Memory does not depe
 from __future__ import annotations
 
 import ctypes
-import functools
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -231,26 +230,7 @@ _DONE, _FULL = -1, -2
 _KINDS = 1 << 16
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
-    return native.declared(
-        ("ftrace_new", pointer, (size, pointer, pointer, pointer)),
-        ("ftrace_free", None, (pointer,)),
-        ("ftrace_stream", None, (pointer, size, pointer, ctypes.c_int32)),
-        ("ftrace_program", None, (pointer, ctypes.c_uint16, ctypes.c_uint16)),
-        ("ftrace_code", None, (pointer, pointer, pointer)),
-        ("ftrace_census", None, (pointer, pointer, pointer)),
-        ("ftrace_versions", ctypes.c_bool, (pointer, pointer)),
-        ("ftrace_feed", None, (pointer, size, ctypes.c_char_p, size)),
-        ("ftrace_totals", ctypes.POINTER(CTotals), (pointer,)),
-        ("ftrace_counts", ctypes.POINTER(ctypes.c_uint64), (pointer,)),
-        ("ftrace_threads", size, (pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int32)))),
-        ("ftrace_last_seen", None, (pointer, pointer, pointer)),
-        ("ftrace_gaps", size, (pointer, ctypes.POINTER(ctypes.POINTER(number)))),
-        ("ftrace_span", None, (pointer, ctypes.POINTER(number), ctypes.POINTER(number))),
-        ("ftrace_run", number, (pointer,)),
-    )
+_library = native.library
 
 
 class _Decoder:
@@ -401,7 +381,7 @@ def census(recording: Recording, events: Mapping[int, Event]) -> Census:
         event = events.get(number)
         counted.events[event.name if event else f"event {number}"] += count
         counted.unknown += 0 if event else count
-    totals = library.ftrace_totals(handle)
+    totals = ctypes.cast(library.ftrace_totals(handle), ctypes.POINTER(CTotals))
     for index, stream in enumerate(decoder.streams):
         counted.per_cpu[stream.cpu] += totals[index].records
         counted.lost += totals[index].lost

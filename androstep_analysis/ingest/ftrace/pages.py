@@ -7,7 +7,6 @@ records follow. The compiled decoder finds them (native/decode/ftrace/pages.c).
 from __future__ import annotations
 
 import ctypes
-import functools
 import re
 from dataclasses import dataclass
 
@@ -114,8 +113,4 @@ class CTotals(ctypes.Structure):
     _fields_ = (("records", ctypes.c_uint64), ("lost", ctypes.c_uint64), ("broken", ctypes.c_uint64))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    arguments = (pointer, ctypes.c_char_p, size, pointer, pointer, pointer, size, pointer)
-    return native.declared(("ftrace_records", size, arguments))
+_library = native.library

@@ -24,7 +24,6 @@ The tracer ``blk`` prints no event name. After the thread id it prints a device 
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import re
 from collections.abc import Iterable
@@ -224,17 +223,7 @@ class _Trace:
         return int(_library().ftrace_text_event(self.handle, text_, len(text_), sort, code, flags, _ERROR))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle, size = ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("ftrace_text_new", handle, (ctypes.c_void_p, ctypes.c_bool)),
-        ("ftrace_text_free", None, (handle,)),
-        ("ftrace_text_event", size, (handle, ctypes.c_char_p, size, *[ctypes.c_uint8] * 4)),
-        ("ftrace_text_form", ctypes.c_bool, (handle, size, ctypes.POINTER(forms.Step), size)),
-        ("ftrace_text_action", None, (handle, ctypes.c_char_p, size, ctypes.c_uint8)),
-        ("ftrace_text_end", None, (handle,)),
-    )
+_library = native.library
 
 
 def _lost(totals: lines.Totals) -> tuple[int, tuple[Loss, ...]]:

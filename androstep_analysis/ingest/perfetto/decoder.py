@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -101,31 +100,7 @@ class _Versions(ctypes.Structure):
     )
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    """Return the compiled library with the functions used here."""
-    handle, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint, ctypes.c_size_t
-    return native.declared(
-        ("perfetto_new", handle, (handle,)),
-        ("perfetto_free", None, (handle,)),
-        ("perfetto_slot", ctypes.c_int, (text,)),
-        ("perfetto_column", None, (handle, number, number, number)),
-        ("perfetto_counter", ctypes.c_int, (handle, text, text)),
-        ("perfetto_event", None, (handle, text, number, number)),
-        ("perfetto_field", ctypes.c_bool, (handle, text, text, number)),
-        ("perfetto_number", ctypes.c_bool, (handle, number, text, text)),
-        ("perfetto_names", ctypes.c_bool, (handle, ctypes.POINTER(_Versions))),
-        (
-            "perfetto_decode",
-            ctypes.c_int,
-            (handle, handle, size, number, ctypes.POINTER(_Output), ctypes.POINTER(size)),
-        ),
-        ("perfetto_counted", text, (handle, number, ctypes.POINTER(ctypes.c_uint64))),
-        ("perfetto_packets", ctypes.POINTER(ctypes.c_uint64), (handle,)),
-        ("perfetto_totals", ctypes.POINTER(Totals), (handle,)),
-        ("perfetto_last_seen", None, (handle,)),
-        ("perfetto_tasks", handle, (handle, ctypes.POINTER(size))),
-    )
+_library = native.library
 
 
 @dataclass(frozen=True)
@@ -230,7 +205,7 @@ class Decoder:
         arrays = tuple(np.ascontiguousarray(column) for column in columns)
         self._version_columns = arrays
         pointers = _Versions(*(column.ctypes.data for column in arrays), len(versions))
-        if not _library().perfetto_names(self._handle, pointers):
+        if not _library().perfetto_names(self._handle, ctypes.byref(pointers)):
             raise MemoryError
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -257,7 +232,12 @@ class Decoder:
         position, used, status = 0, ctypes.c_size_t(), _FULL
         while status != _DONE:
             status = _library().perfetto_decode(
-                self._handle, start + position, len(data) - position, flags, self._output, used
+                self._handle,
+                start + position,
+                len(data) - position,
+                flags,
+                ctypes.byref(self._output),
+                ctypes.byref(used),
             )
             self._gather_tasks()
             for packet in self._packets(memoryview(data)[position:]):
@@ -298,7 +278,7 @@ class Decoder:
 
     def _gather_tasks(self) -> None:
         rows = ctypes.c_size_t()
-        start = _library().perfetto_tasks(self._handle, rows)
+        start = _library().perfetto_tasks(self._handle, ctypes.byref(rows))
         if rows.value:
             self._tasks.append(np.frombuffer(ctypes.string_at(start, rows.value * _TASK.itemsize), _TASK))
 
@@ -325,14 +305,13 @@ class Decoder:
     @property
     def totals(self) -> Totals:
         """The counters so far."""
-        totals: Totals = _library().perfetto_totals(self._handle).contents
-        return totals
+        return Totals.from_address(_library().perfetto_totals(self._handle))
 
     def events(self) -> dict[str, int]:
         """Return the number of events by name."""
         counts: dict[str, int] = {}
         count, number = ctypes.c_uint64(), 0
-        while (name := _library().perfetto_counted(self._handle, number, count)) is not None:
+        while (name := _library().perfetto_counted(self._handle, number, ctypes.byref(count))) is not None:
             if count.value:
                 counts[name.decode(errors="backslashreplace")] = count.value
             number += 1

@@ -10,7 +10,6 @@ and `numbers`.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -304,19 +303,7 @@ class _Knowledge:
         return list(self._sets).index(name)
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    return native.declared(
-        ("pairs_new", pointer, (ctypes.POINTER(_CKnowledge),)),
-        ("pairs_free", None, (pointer,)),
-        ("pairs_narrow", ctypes.c_bool, (pointer, ctypes.c_int32)),
-        ("pairs_input", None, (pointer, pointer)),
-        ("pairs_output", None, (pointer, pointer)),
-        ("pairs_take", size, (pointer, size)),
-        ("pairs_finish", ctypes.c_bool, (pointer,)),
-        ("pairs_counts", ctypes.POINTER(_Counts), (pointer,)),
-    )
+_library = native.library
 
 
 # --- pairing ---------------------------------------------------------------------------------------------------------
@@ -403,7 +390,7 @@ class _Work:
     def __init__(self, spool: Spool, knowledge: _Knowledge, narrow: Collection[int]) -> None:
         self._spool = spool
         self._knowledge = knowledge
-        self._handle = native.owned(self, _library().pairs_free, _library().pairs_new(knowledge.c))
+        self._handle = native.owned(self, _library().pairs_free, _library().pairs_new(ctypes.byref(knowledge.c)))
         self._calls = native.Table("syscalls", _ROWS)
         self._events: native.Table | None = None
         self._last_ns = _NO_INT64
@@ -437,8 +424,7 @@ class _Work:
         return str(self._knowledge.names.array()[number])
 
     def _counts(self) -> _Counts:
-        counts: _Counts = _library().pairs_counts(self._handle).contents
-        return counts
+        return _Counts.from_address(_library().pairs_counts(self._handle))
 
     def _flush(self) -> None:
         """Pass the rows to the spool. No later row starts before the oldest pending call."""

@@ -19,7 +19,6 @@ Times depend on the options:
 from __future__ import annotations
 
 import ctypes
-import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -36,7 +35,8 @@ from androstep_analysis.ingest import tasks
 from androstep_analysis.ingest.source import Source
 from androstep_analysis.ingest.spool import Spool
 from androstep_analysis.ingest.staging import Staging
-from androstep_analysis.native import Strings, Table, declared, frame
+from androstep_analysis.native import Strings, Table, frame
+from androstep_analysis.native import library as _native
 
 PIECE_BYTES = 1 << 20
 ROOT_BYTES = 8 << 20
@@ -78,21 +78,6 @@ class _Counts(ctypes.Structure):
         ("is_timed", ctypes.c_uint8),
         ("first", ctypes.c_uint8 * 80),
         ("first_length", ctypes.c_uint32),
-    )
-
-
-@functools.cache
-def _native() -> ctypes.CDLL:
-    pointer, size = ctypes.c_void_p, ctypes.c_size_t
-    return declared(
-        ("strace_new", pointer, (ctypes.c_int32, ctypes.c_int64, pointer)),
-        ("strace_free", None, (pointer,)),
-        ("strace_decode", size, (pointer, pointer, size, ctypes.c_bool, pointer)),
-        ("strace_pending", size, (pointer, size, pointer)),
-        ("strace_finish", ctypes.c_bool, (pointer, pointer)),
-        ("strace_counts", ctypes.POINTER(_Counts), (pointer,)),
-        ("strace_note_count", ctypes.c_uint64, (pointer, size)),
-        ("strace_tasks", size, (pointer, size, pointer, pointer, pointer, pointer)),
     )
 
 
@@ -195,7 +180,7 @@ class _Log:
                 size = 2 * len(piece)
 
     def _flush(self, handle: int) -> None:
-        counts = _native().strace_counts(handle).contents
+        counts = _Counts.from_address(_native().strace_counts(handle))
         if self._table.rows:
             pending = np.empty(int(_native().strace_pending(handle, 0, None)), np.int64)
             _native().strace_pending(handle, len(pending), pending.ctypes.data)
@@ -226,7 +211,7 @@ class _Log:
 
     def _add(self, source: Source, handle: int) -> None:
         """Add the counters, threads and notes of a file."""
-        counts = _native().strace_counts(handle).contents
+        counts = _Counts.from_address(_native().strace_counts(handle))
         self._order += counts.lines
         for name in ("unreadable", "torn", "unfinished", "resumed", "forgotten"):
             self._counts[name] += getattr(counts, name)

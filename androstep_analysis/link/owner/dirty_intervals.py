@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any, Final
@@ -87,20 +86,7 @@ class _CWritebacks(ctypes.Structure):
     _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in WRITEBACKS))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
-    events, writebacks = ctypes.POINTER(_CEvents), ctypes.POINTER(_CWritebacks)
-    return native.declared(
-        ("pagecache_new", handle, (number,)),
-        ("pagecache_free", None, (handle,)),
-        ("pagecache_add_device", ctypes.c_bool, (handle, ctypes.c_uint32, number, ctypes.c_uint32)),
-        ("pagecache_register_threads", size, (handle, events)),
-        ("pagecache_threads", handle, (handle,)),
-        ("pagecache_process", ctypes.c_bool, (handle, events, writebacks)),
-        ("pagecache_finish", ctypes.c_bool, (handle,)),
-        ("pagecache_intervals", handle, (handle, ctypes.POINTER(size))),
-    )
+_library = native.library
 
 
 def begins_lifetime() -> pl.Expr:

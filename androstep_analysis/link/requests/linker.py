@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -79,19 +78,7 @@ class _CLinked(ctypes.Structure):
     _fields_ = (("requests", ctypes.c_void_p), ("bios", ctypes.c_void_p))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
-    uint32, uint8 = ctypes.c_uint32, ctypes.c_uint8
-    return native.declared(
-        ("linker_new", handle, (handle,)),
-        ("linker_free", None, (handle,)),
-        ("linker_device", ctypes.c_bool, (handle, uint32, uint32)),
-        ("linker_partition", ctypes.c_bool, (handle, uint32, uint32, number, number)),
-        ("linker_meaning", ctypes.c_bool, (handle, ctypes.c_char_p, size, uint8, uint8)),
-        ("linker_link", number, (handle, ctypes.POINTER(_CEvents), size, ctypes.POINTER(_CLinked))),
-        ("linker_finish", number, (handle, ctypes.POINTER(_CLinked))),
-    )
+_library = native.library
 
 
 class Linker:
