@@ -32,15 +32,6 @@ _TYPES: Final = {np.dtype(name): number for number, name in enumerate(("u1", "u2
 """Codes of column types in native/explore/pieces.c."""
 
 
-class _CPieces(ctypes.Structure):
-    """``struct pieces`` of native/explore/pieces.c."""
-
-    _fields_ = (
-        ("rows", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in ("begin_ns", "took_ns", "request", "sectors", "plane", "excluded")),
-    )
-
-
 class _CView(ctypes.Structure):
     """``struct view`` of native/explore/pieces.c."""
 
@@ -142,13 +133,9 @@ class Pieces:
         self.searched = ""
         self._longest_ns = int(np.nanmax(self.took_ns, initial=0))
         self.axes = self._axes()
-        self._c = _CPieces(
-            len(self),
-            *(
-                column.ctypes.data
-                for column in (self.begin_ns, self.took_ns, self.request, self.sectors, self.plane, self.excluded)
-            ),
-        )
+        # ``struct pieces`` of native/explore/pieces.c
+        columns = (self.begin_ns, self.took_ns, self.request, self.sectors, self.plane, self.excluded)
+        self._c = native.columns(len(self), columns)
         self._library = _library()
 
     def __len__(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -20,18 +19,10 @@ _REPEATING: Final = {
     **dict.fromkeys(("comm", "name", "status"), "uint32"),
     **{"page_order": "int32", "file_block": "int64", "block": "int64", "nr_blocks": "int64", "transaction": "int64"},
 }
-"""Columns of ``struct repeating_events`` from the table, and their dtype if they have nulls."""
+"""Columns of ``struct repeating_events`` (repetitions.h) from the table, and their dtype if they have nulls.
 
-
-class _CRepeating(ctypes.Structure):
-    """``struct repeating_events`` of repetitions.h."""
-
-    _fields_ = (
-        ("rows", ctypes.c_size_t),
-        ("kind", ctypes.c_void_p),
-        *((name, ctypes.c_void_p) for name in _REPEATING),
-        ("states_block", ctypes.c_void_p),
-    )
+Before them is the kind of the event, and after them whether it states a block.
+"""
 
 
 _library = native.library
@@ -50,10 +41,9 @@ def is_original(events: pl.DataFrame, kind: Codes, states_block: pl.Series) -> p
         native.array(column, _REPEATING[column.name]) for column in events.select(*_REPEATING).with_columns(texts)
     ]
     is_stating = native.array(states_block.fill_null(False).cast(pl.UInt8))
-    addresses = [array.ctypes.data for array in (kind, *columns, is_stating)]
     is_kept = np.empty(events.height, np.uint8)
-    repeating = _CRepeating(events.height, *addresses)
-    native.check(_library().repetitions_find(ctypes.byref(repeating), is_kept.ctypes.data))
+    repeating = native.columns(events.height, [kind, *columns, is_stating])
+    native.check(_library().repetitions_find(repeating, is_kept.ctypes.data))
     return pl.Series(is_kept.view(np.bool_))
 
 

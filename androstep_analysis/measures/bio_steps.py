@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from androstep_analysis import native
@@ -176,12 +175,6 @@ def events(block_events: Table) -> pl.LazyFrame:
     )
 
 
-class _CEvents(ctypes.Structure):
-    """``struct events`` of native/steps/steps.c."""
-
-    _fields_ = (("count", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in _COLUMNS))
-
-
 class _Steps:
     """State of the bios that are not complete (native/steps/steps.c)."""
 
@@ -190,11 +183,8 @@ class _Steps:
         self._handle = native.owned(self, self._library.bio_steps_free, self._library.bio_steps_new())
 
     def add(self, batch: pl.DataFrame) -> pl.DataFrame:
-        columns: dict[str, npt.NDArray[Any]] = {
-            name: np.ascontiguousarray(batch[name].to_numpy(), dtype) for name, dtype in _COLUMNS.items()
-        }
-        c_events = _CEvents(batch.height, **{name: column.ctypes.data for name, column in columns.items()})
-        count = self._library.bio_steps_add(self._handle, ctypes.byref(c_events))
+        columns = [np.ascontiguousarray(batch[name].to_numpy(), dtype) for name, dtype in _COLUMNS.items()]
+        count = self._library.bio_steps_add(self._handle, native.columns(batch.height, columns))
         if count < 0:
             raise MemoryError
         found = np.empty(count, _ROW)

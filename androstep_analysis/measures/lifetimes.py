@@ -152,8 +152,7 @@ def _run(handle: int, rows: pl.DataFrame, writes: np.ndarray) -> pl.DataFrame:
         *(rows[name].to_numpy() for name in ("is_write", IS_ORDERED)),
     ]
     arrays = [np.ascontiguousarray(values) for values in columns]
-    of_rows = _Rows(rows.height, *(values.ctypes.data for values in arrays))
-    if not library.lifetimes_run(handle, ctypes.byref(of_rows), writes.ctypes.data):
+    if not library.lifetimes_run(handle, native.columns(rows.height, arrays), writes.ctypes.data):
         raise MemoryError
     count = ctypes.c_size_t()
     address = library.lifetimes_ends(handle, ctypes.byref(count))
@@ -163,18 +162,6 @@ def _run(handle: int, rows: pl.DataFrame, writes: np.ndarray) -> pl.DataFrame:
     end = pl.when(pl.col("is_rewritten") != 0).then(pl.lit(ENDS[0])).otherwise(pl.lit(ENDS[1]))
     end = pl.when(pl.col("is_ordered") != 0).then(end).otherwise(pl.lit("unknown"))
     return ended.select("group", "age", "n", end=end)
-
-
-class _Rows(ctypes.Structure):
-    """``struct life_rows``."""
-
-    _fields_ = (
-        ("rows", ctypes.c_size_t),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("devs", "first", "nr_blocks", "at", "requests", "groups", "is_write", "is_ordered")
-        ),
-    )
 
 
 _END: Final = dict.fromkeys(("group", "age", "n", "is_rewritten", "is_ordered"), pl.Int64)

@@ -65,12 +65,6 @@ _SUMS: Final = np.dtype([("bytes", np.int64, len(PARTS)), ("pages", np.int64, le
 """``struct sums``."""
 
 
-class _CRows(ctypes.Structure):
-    """``struct page_rows``."""
-
-    _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in _ROW))
-
-
 _library = native.library
 
 
@@ -223,8 +217,7 @@ def _follow(events: pl.LazyFrame, others: pl.DataFrame, page_bytes: int, nr_grou
     try:
         for rows in in_step(events, others.sort("ts_ns", maintain_order=True)):
             arrays = [np.ascontiguousarray(rows[name].cast(dtype).rechunk().to_numpy()) for name, dtype in _ROW.items()]
-            c_rows = _CRows(rows.height, *(values.ctypes.data for values in arrays))
-            if not _library().readahead_follow(handle, ctypes.byref(c_rows)):
+            if not _library().readahead_follow(handle, native.columns(rows.height, arrays)):
                 raise MemoryError
         address = _library().readahead_finish(handle)
         memory: Any = (ctypes.c_char * ((nr_groups + 1) * _SUMS.itemsize)).from_address(address)

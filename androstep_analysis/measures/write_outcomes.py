@@ -65,16 +65,6 @@ WRITERS: Final = {
 """Columns of the first table of `follow`."""
 
 
-class _CRows(ctypes.Structure):
-    """``struct fate_rows``."""
-
-    _fields_ = (
-        ("rows", ctypes.c_size_t),
-        *((name, ctypes.c_void_p) for name in _ROW),
-        ("repeated", ctypes.c_void_p),
-    )
-
-
 _library = native.library
 
 
@@ -184,8 +174,7 @@ def _take(handle: int, rows: pl.DataFrame) -> pl.Series:
     """Follow the rows, and return for each writeback the number of bytes that had been written back before."""
     arrays = [np.ascontiguousarray(rows[name].cast(dtype).rechunk().to_numpy()) for name, dtype in _ROW.items()]
     repeated = np.zeros(rows.height, np.int64)
-    c_rows = _CRows(rows.height, *(values.ctypes.data for values in arrays), repeated.ctypes.data)
-    if not _library().outcomes_follow(handle, ctypes.byref(c_rows)):
+    if not _library().outcomes_follow(handle, native.columns(rows.height, [*arrays, repeated])):
         raise MemoryError
     return pl.Series(repeated[arrays[-1] == _OUT])
 

@@ -11,7 +11,7 @@ import ctypes
 import functools
 import json
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +245,12 @@ def array(column: pl.Series, dtype: str | None = None) -> npt.NDArray[np.generic
     if dtype is not None and values.null_count():
         values = values.fill_null(none(dtype))
     return np.ascontiguousarray(values.rechunk().to_numpy())
+
+
+def columns(rows: int, arrays: Iterable[npt.NDArray[Any]]) -> ctypes.Array[ctypes.c_uint64]:
+    """Return a C structure of the number of rows and the address of each column. The arrays must outlive it."""
+    addresses = [values.ctypes.data for values in arrays]
+    return (ctypes.c_uint64 * (1 + len(addresses)))(rows, *addresses)
 
 
 def check(is_done: bool) -> None:

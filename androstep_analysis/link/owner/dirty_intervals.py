@@ -74,18 +74,6 @@ _KINDS: Final = (
 """Events of each kind, in the order of ``enum event_kind``. Its last kind are the `begins_lifetime` events."""
 
 
-class _CEvents(ctypes.Structure):
-    """``struct page_events`` of pagecache.h."""
-
-    _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in _EVENTS))
-
-
-class _CWritebacks(ctypes.Structure):
-    """``struct writebacks`` of pagecache.h."""
-
-    _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in WRITEBACKS))
-
-
 _library = native.library
 
 
@@ -131,10 +119,10 @@ class DirtyIntervals:
         writebacks = writebacks.with_columns(pl.col("tid").fill_null(_NO_INT32))
         # The arrays must exist until the call has returned.
         event_arrays, writeback_arrays = _arrays(page_events, _EVENTS), _arrays(writebacks, WRITEBACKS)
-        events = _CEvents(page_events.height, *_addresses(event_arrays))
-        ended = _CWritebacks(writebacks.height, *_addresses(writeback_arrays))
+        events = native.columns(page_events.height, event_arrays)
+        ended = native.columns(writebacks.height, writeback_arrays)
         self._register_threads(events)
-        _check(_library().pagecache_process(self._handle, ctypes.byref(events), ctypes.byref(ended)))
+        _check(_library().pagecache_process(self._handle, events, ended))
         del event_arrays, writeback_arrays
         return self._intervals()
 
@@ -143,9 +131,9 @@ class DirtyIntervals:
         _check(_library().pagecache_finish(self._handle))
         return self._intervals()
 
-    def _register_threads(self, events: _CEvents) -> None:
+    def _register_threads(self, events: ctypes.Array[ctypes.c_uint64]) -> None:
         """Identify the processes of new threads, and set which of them are kernel threads."""
-        known = _library().pagecache_register_threads(self._handle, ctypes.byref(events))
+        known = _library().pagecache_register_threads(self._handle, events)
         _check(known != ctypes.c_size_t(-1).value)
         first = self._threads.height
         if known == first:
@@ -182,10 +170,6 @@ class DirtyIntervals:
 def _arrays(table: pl.DataFrame, columns: Mapping[str, Any] | tuple[str, ...]) -> list[np.ndarray[Any, Any]]:
     """Return the columns as contiguous arrays."""
     return [np.ascontiguousarray(table[name].to_physical().rechunk().to_numpy()) for name in columns]
-
-
-def _addresses(arrays: list[np.ndarray[Any, Any]]) -> list[int]:
-    return [values.ctypes.data for values in arrays]
 
 
 def _structs(address: int | None, rows: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
