@@ -71,7 +71,9 @@ def unordered(block_events: pl.LazyFrame, error_ns: int) -> tuple[Loss, ...]:
     """Return the `Loss` for issues on one device whose order is unknown: their times differ by `error_ns` at most."""
     if not error_ns:
         return ()
-    issues = block_events.filter(pl.col("action") == "issue", pl.col("nr_sectors") > 0)
+    action = pl.col("action").cast(pl.String)
+    has_issues = block_events.select((action == "issue").any()).collect().item()
+    issues = block_events.filter(action == ("issue" if has_issues else "queue"), pl.col("nr_sectors") > 0)
     issues = issues.select("dev", "ts_ns").sort("dev", "ts_ns")
     before, after = (pl.col("ts_ns").diff(n).over("dev").abs() <= error_ns for n in (1, -1))
     count, rows = issues.select((before.fill_null(False) | after.fill_null(False)).sum(), pl.len()).collect().row(0)

@@ -135,6 +135,27 @@ def test_an_unknown_order_of_all_states_no_share() -> None:
     assert shares == {"consecutive": None, "forward": None, "random": None, "unknown": 1}
 
 
+@pytest.mark.parametrize(
+    ("columns", "row", "error"),
+    [
+        ("op,offset:sectors,size:B,done:ms,response:ms", "R,{n},512,{n}.25,0.50", 20_000),
+        ("op,offset:sectors,size:B,done:ms,response:us", "R,{n},512,{n}.25,50", 11_000),
+        ("op,offset:sectors,size:B,done:ns,response:ns", "R,{n},512,{n}000,50", None),
+        ("op,offset:sectors,size:B,time:ms,response:ms", "R,{n},512,{n}.25,0.50", None),
+        ("op,offset:sectors,size:B,time:ms", "R,{n},512,{n}.25", None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
+def test_a_table_of_completions_and_durations_rounds_both(
+    columns: str, row: str, error: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("".join(f"{row.format(n=n)}\n" for n in range(1, 5)))
+    capture = androstep.create([path], tmp_path / "capture", androstep.Description(csv_columns=columns))
+    assert capture.requests.collect()["issue_error_ns"].to_list() == [error] * 4
+    assert capture.io.collect()["issue_error_ns"].to_list() == [error] * 4
+
+
 def test_a_depth_between_close_events_is_unknown() -> None:
     """A process that reads one block at a time: the next issue seems to come 5 µs before the completion."""
     rows = [(95_000 * row, "sda", "read", 8 * row) for row in range(20)]

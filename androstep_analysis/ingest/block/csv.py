@@ -15,7 +15,7 @@ import functools
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from androstep_analysis import native
 from androstep_analysis.common import schema
@@ -297,7 +297,25 @@ def read(source: Source, spool: Spool, columns: Columns | None = None) -> Stagin
         if recognised is None:
             raise InputError(f"{source.name}: unknown columns; describe them, for example {_SHOWN}")
         columns, preset, header = recognised
-    return parse(_with_last_newline(source.pieces(), columns), spool, columns, preset, header)
+    staging = parse(_with_last_newline(source.pieces(), columns), spool, columns, preset, header)
+    return replace(staging, issue_error_ns=_issue_error_ns(source.head, columns))
+
+
+def _issue_error_ns(head: bytes, columns: Columns) -> int:
+    """Return how far the time between two issues may be off, if each is a completion minus a duration.
+
+    The last digits of both add up. Trailing zeros may be left out, so that the longest fraction shows the resolution.
+    """
+    units = [word.partition(":")[::2] for word in columns.columns]
+    places = [(at, unit) for at, (name, unit) in enumerate(units) if name in ("done", "response")]
+    if len(places) < 2 or "time" in dict(units):
+        return 0
+    rows = [_cells(row, columns.separator) for row in head.decode(errors="replace").split("\n")[:-1]]
+    error = 0.0
+    for at, unit in places:
+        fractions = (row[at].partition(".")[2] for row in rows if len(row) > at and row[at][:1].isdigit())
+        error += 10**9 / _TIMES[unit] / 10 ** max(map(len, fractions), default=0)
+    return int(error) if error > 2 else 0
 
 
 _END_BYTES = 1 << 13
