@@ -96,17 +96,8 @@ def tables(
     types, sizes = _classify_devices(recording, images, reported)
     one_size = _sizes_of_filesystems(recording, images, reported, others, sizes)
     mapping = evidence.evidence(
-        *(
-            images,
-            recording.staging,
-            recording.kinds,
-            recording.all_events,
-            linked.requests,
-            sizes,
-            sources,
-            mounts,
-            types,
-        ),
+        *(images, recording.staging, recording.kinds, recording.all_events, linked.requests),
+        *(sizes, sources, mounts, types),
         page_bytes=recording.page_bytes,
         others=others,
         one_size=one_size,
