@@ -159,12 +159,6 @@ _OWNER: Final = ("owner_pid", "owner_tid", "owner_comm", "owner_package")
 _THREAD: Final = ("ts_ns", "tid", "pid", "comm")
 
 
-class _CEvents(ctypes.Structure):
-    """``struct infer_events`` of infer.h."""
-
-    _fields_ = (("rows", ctypes.c_size_t), *((name, ctypes.c_void_p) for name in _COLUMNS))
-
-
 def homes(
     kinds: pl.DataFrame, requests: pl.LazyFrame, recorded: Collection[str], fs_types: Mapping[int, str]
 ) -> dict[int, int]:
@@ -341,16 +335,11 @@ def _thread_flags() -> pl.Expr:
 
 def _results(rows: pl.DataFrame) -> pl.DataFrame:
     """Run the pass. Return the columns of ``struct inference`` with null for missing values, and the rule's name."""
-    handle = ctypes.c_void_p
-    library = native.declared(
-        ("infer_run", handle, (ctypes.POINTER(_CEvents),)),
-        ("infer_result", handle, (handle, ctypes.POINTER(ctypes.c_size_t))),
-        ("infer_free", None, (handle,)),
-    )
+    library = native.library()
     arrays = [
         np.ascontiguousarray(rows[name].fill_null(0).to_numpy().astype(dtype)) for name, dtype in _COLUMNS.items()
     ]
-    state = library.infer_run(ctypes.byref(_CEvents(rows.height, *(array.ctypes.data for array in arrays))))
+    state = library.infer_run(native.columns(rows.height, arrays))
     if not state:
         raise MemoryError
     count = ctypes.c_size_t()

@@ -8,7 +8,6 @@ rows that cover it, so that the pieces of a query always add up to the query.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -176,7 +175,7 @@ def _stab_one_space(queries: Queries, rows: Rows) -> Columns:
     ]
     *of_rows, of_edges = (column.ctypes.data for column in held)
     count = ctypes.c_size_t()
-    address = _library().stab_find(
+    address = native.library().stab_find(
         ctypes.byref(_CQueries(queries.start.size, *(column.ctypes.data for column in asked))),
         ctypes.byref(_CRows(rows.start.size, *of_rows, edges.size, of_edges)),
         ctypes.byref(count),
@@ -184,7 +183,7 @@ def _stab_one_space(queries: Queries, rows: Rows) -> Columns:
     native.check(bool(address))
     pieces = np.empty((count.value, 4), np.int64)
     ctypes.memmove(pieces.ctypes.data, address, pieces.nbytes)
-    _library().stab_free(address)
+    native.library().stab_free(address)
     query, row, start, length = (np.ascontiguousarray(column) for column in pieces.T)
     return query, row, start, length
 
@@ -203,15 +202,6 @@ class _CRows(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("start", "length", "valid_from", "valid_to", "order")),
         ("nr_edges", ctypes.c_size_t),
         ("edges", ctypes.c_void_p),
-    )
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    count = ctypes.POINTER(ctypes.c_size_t)
-    return native.declared(
-        ("stab_find", ctypes.c_void_p, (ctypes.POINTER(_CQueries), ctypes.POINTER(_CRows), count)),
-        ("stab_free", None, (ctypes.c_void_p,)),
     )
 
 

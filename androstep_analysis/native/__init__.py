@@ -65,8 +65,6 @@ _TYPES: dict[str, Any] = {
 }
 """The types in prototypes (tools/build_native.py)."""
 
-Prototype = tuple[str, Any, tuple[Any, ...]]
-
 
 @functools.cache
 def library() -> ctypes.CDLL:
@@ -81,15 +79,6 @@ def library() -> ctypes.CDLL:
     for name, (result, *arguments) in prototypes.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = _TYPES[result], [_TYPES[argument] for argument in arguments]
-    return loaded
-
-
-def declared(*functions: Prototype) -> ctypes.CDLL:
-    """Return the library after declaring functions, each as (name, result type, argument types)."""
-    loaded = library()
-    for name, result, arguments in functions:
-        function = getattr(loaded, name)
-        function.restype, function.argtypes = result, arguments
     return loaded
 
 

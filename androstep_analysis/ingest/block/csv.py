@@ -10,7 +10,6 @@ The compiled reader of the rows is native/decode/text/csv.c.
 from __future__ import annotations
 
 import csv
-import ctypes
 import functools
 import re
 import weakref
@@ -388,10 +387,10 @@ def parse(
             *truncated,
             *clock.set_back(totals, is_moved=False),
             *totals.refused[lines.LINES].losses("rows of the table"),
-            *_repeated(_library().block_csv_repeats(handle), totals.events, repeat_ns),
+            *_repeated(native.library().block_csv_repeats(handle), totals.events, repeat_ns),
             *_rounded(totals.rounded),
-            *_negative(_library().block_csv_negative(handle)),
-            *_deviceless(_library().block_csv_deviceless(handle)),
+            *_negative(native.library().block_csv_negative(handle)),
+            *_deviceless(native.library().block_csv_deviceless(handle)),
             *_numbered(columns, hosts),
             *(_assumed(columns, preset) if preset and preset.is_plain and header == NO_HEADER else ()),
         ),
@@ -409,7 +408,7 @@ def _reader(
     has_more = columns.columns[-1] == "..."
     actions = schema.table("block_events").column("action").values
     start = "issue" if any(word.startswith("wait:") for word in columns.columns) else columns.start
-    handle: int = _library().block_csv_new(
+    handle: int = native.library().block_csv_new(
         names.handle,
         hosts.handle,
         ord(columns.separator),
@@ -420,11 +419,11 @@ def _reader(
         actions.index(start),
     )
     reader = lines.Reader(handle, spool, ("block_events",), names)
-    weakref.finalize(reader, _library().block_csv_free, handle)
+    weakref.finalize(reader, native.library().block_csv_free, handle)
     for cell in columns.cells():
-        _library().block_csv_cell(handle, *cell)
+        native.library().block_csv_cell(handle, *cell)
     for word, letters in columns.operations().items():
-        _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
+        native.library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
     return reader, handle
 
 
@@ -506,50 +505,3 @@ def _negative(count: int) -> tuple[Loss, ...]:
 def _deviceless(count: int) -> tuple[Loss, ...]:
     message = f"{count} rows do not state their device; it is 0:{_UNKNOWN_MINOR} here"
     return (Loss("deviceless", count, message, ()),) if count else ()
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    handle, string, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
-    byte, flag, wide = ctypes.c_uint8, ctypes.c_bool, ctypes.c_int64
-    return native.declared(
-        (
-            "block_csv_new",
-            handle,
-            (
-                ctypes.c_void_p,
-                ctypes.c_void_p,
-                byte,
-                byte,
-                flag,
-                flag,
-                wide,
-                byte,
-            ),
-        ),
-        ("block_csv_free", None, (handle,)),
-        (
-            "block_csv_cell",
-            flag,
-            (
-                handle,
-                byte,
-                wide,
-                wide,
-            ),
-        ),
-        (
-            "block_csv_operation",
-            flag,
-            (
-                handle,
-                string,
-                size,
-                string,
-                size,
-            ),
-        ),
-        ("block_csv_repeats", ctypes.c_uint64, (handle,)),
-        ("block_csv_negative", ctypes.c_uint64, (handle,)),
-        ("block_csv_deviceless", ctypes.c_uint64, (handle,)),
-    )
