@@ -75,7 +75,7 @@ def sniff(path: Path) -> bool:
 def _format_of(start: bytes) -> Format | None:
     """Return the format of a file that begins with `start`."""
     text = _without_line_ends(start)
-    return next((format for format in FORMATS if format.sniff(text)), None) if text else None
+    return next((format for format in FORMATS if format.sniff(text)), None)
 
 
 def _without_line_ends(data: bytes) -> bytes:

@@ -14,7 +14,6 @@ import gzip
 import io
 import lzma
 import tarfile
-import zlib
 from collections.abc import Iterator
 from typing import IO, Protocol
 
@@ -48,40 +47,16 @@ class Tar:
     """
 
     def __init__(self, file: Seekable, most_bytes: int | None = None) -> None:
-        self._file = _Bounded(file, most_bytes)
-        self._tar = tarfile.TarFile(fileobj=self._file, tarinfo=_Member)
-        self._headers, self._begin, self._most = b"", 0, tarfile.BLOCKSIZE if most_bytes is not None else PIECE_BYTES
+        self._tar = tarfile.TarFile(fileobj=_Bounded(file, most_bytes), tarinfo=_Member)
 
     def __iter__(self) -> Iterator[tarfile.TarInfo]:
-        last, member = -1, self._tar.next()
-        while member is not None:
+        last = -1
+        while (member := self._tar.next()) is not None:
             self._tar.members.clear()  # type: ignore[attr-defined]  # tarfile keeps every member
             if member.offset <= last:
                 raise tarfile.ReadError("a negative size")
             last = member.offset
             yield member
-            member = self._plain() or self._tar.next()
-
-    def _plain(self) -> tarfile.TarInfo | None:
-        """Return the next member if its header is plain; tarfile takes five times as long."""
-        begin = self._tar.offset
-        member = None if self._tar.pax_headers else _plain(self._header(begin), self._tar.encoding, self._tar.errors)
-        if member is None:
-            self._file.seek(0)  # tarfile checks that the file reaches to a header if it has to seek to it
-        else:
-            member.offset, member.offset_data = begin, begin + tarfile.BLOCKSIZE
-            size = member.size if member.isreg() else 0
-            self._tar.offset = member.offset_data + -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
-        return member
-
-    def _header(self, begin: int) -> bytes:
-        """Return a header. The more headers follow one another without contents, the more are read at once."""
-        at = begin - self._begin
-        if not 0 <= at <= len(self._headers) - tarfile.BLOCKSIZE:
-            size = min(2 * len(self._headers), self._most) if at == len(self._headers) else tarfile.BLOCKSIZE
-            self._file.seek(begin)
-            self._headers, self._begin, at = self._file.read(size), begin, 0
-        return self._headers[at : at + tarfile.BLOCKSIZE]
 
     def content(self, member: tarfile.TarInfo) -> IO[bytes]:
         """Open a regular file for reads of at most `PIECE_BYTES`. It is valid until the next member is read."""
@@ -98,32 +73,20 @@ class _Member(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
-        return _plain(buf, encoding, errors) or super().frombuf(buf, encoding, errors)
+        size, checksum = buf[124:135], buf[148:154]
+        is_plain = len(buf) == tarfile.BLOCKSIZE and buf[156] in b"05" and not buf[345] and size.isdigit()
+        if not is_plain or not checksum.isdigit() or int(checksum, 8) != _checksum(buf):
+            return super().frombuf(buf, encoding, errors)
+        name = buf[:100].split(b"\0", 1)[0].decode(encoding, errors)
+        member = cls(name.rstrip("/") if buf[156:157] == tarfile.DIRTYPE else name)
+        member.type = bytes(buf[156:157])
+        member.size = int(size, 8)
+        return member
 
 
-def _plain(header: bytes | bytearray, encoding: str, errors: str) -> _Member | None:
-    """Return a file or directory whose name and size are in this header; None if there is more to it."""
-    size, checksum = header[124:135], header[148:154]
-    is_plain = len(header) == tarfile.BLOCKSIZE and header[156] in b"05" and not header[345] and size.isdigit()
-    if not is_plain or not checksum.isdigit() or not _fits(header, int(checksum, 8)):
-        return None
-    name = header[:100].split(b"\0", 1)[0].decode(encoding, errors)
-    member = _Member(name.rstrip("/") if header[156:157] == tarfile.DIRTYPE else name)
-    member.type = bytes(header[156:157])
-    member.size = int(size, 8)
-    return member
-
-
-def _fits(header: bytes | bytearray, checksum: int) -> bool:
-    """Return whether the sum of a header's bytes, with spaces in the checksum field, is this (POSIX, ustar).
-
-    The low half of Adler-32 is the sum of the bytes plus one, modulo 65521 (RFC 1950), and faster than `sum`.
-    """
-    whole = checksum - 8 * ord(" ") + sum(header[148:156])
-    return (zlib.adler32(header) & 0xFFFF) == (whole + 1) % _ADLER
-
-
-_ADLER = 65521
+def _checksum(header: bytes | bytearray) -> int:
+    """Return the sum of a header's bytes, with spaces in the checksum field (POSIX, ustar)."""
+    return sum(header) - sum(header[148:156]) + 8 * ord(" ")
 
 
 class _Bounded(io.RawIOBase):

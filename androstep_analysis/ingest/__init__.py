@@ -335,12 +335,11 @@ def _recording_in(archive: Archive, stated: Format | None) -> tuple[Format, Sour
     if stated is not None and archive.names:
         looks = (name for name in archive.names if stated.sniff(archive.head(name)))
         return stated, archive.load(next(looks, archive.names[0]))
-    named = ((name, _format_of(archive.head(name))) for name in archive.names)
-    formats = {name: format for name, format in named if format is not None}
+    formats = {name: _format_of(archive.head(name)) for name in archive.names}
     first_format = next((format for format in _formats() if format in formats.values()), None)
     if first_format is None:
         raise InputError(
-            f"{printable(str(archive.path))}: none of the {len(archive.names)} files in this archive is a known "
+            f"{printable(str(archive.path))}: none of the {len(formats)} files in this archive is a known "
             f"recording; known formats are {_format_titles()}"
         )
     return first_format, archive.load(next(name for name, format in formats.items() if format is first_format))

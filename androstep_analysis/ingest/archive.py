@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from androstep_analysis.common.errors import InputError, Loss, printable
 from androstep_analysis.common.tar import Tar
@@ -13,6 +14,9 @@ from androstep_analysis.ingest.source import Source
 
 ZIP = b"PK\x03\x04"
 
+MOST_MEMBERS: Final = 1 << 16
+"""Maximum number of files in a tar archive. Recordings have tens of files; listing a forged million takes a minute."""
+
 
 def _inside(name: str) -> str:
     """Return the name of a member relative to the root of the archive."""
@@ -20,44 +24,6 @@ def _inside(name: str) -> str:
         not name.startswith(("/", "./")) and "//" not in name and "/./" not in name and not name.endswith(("/", "/."))
     )
     return name if is_plain else str(PurePosixPath(name)).lstrip("/")
-
-
-_Members = dict[str, tuple[int, int] | ZipMember]
-_Identity = tuple[Path, int, int, int, int, int]
-
-_last: tuple[_Identity, _Members, tuple[Loss, ...]] | None = None
-"""The members of the archive that was listed last: a file is recognised and read one after the other."""
-
-
-def _members(source: Source) -> tuple[_Members, tuple[Loss, ...]]:
-    """Return where the files of a tar archive begin and how long they are, and its damage."""
-    global _last
-    identity = _identity(source)
-    if _last is not None and _last[0] == identity:
-        return _last[1:]
-    members: _Members = {}
-    losses: tuple[Loss, ...] = ()
-    try:
-        for member in Tar(Readable(source)):
-            if member.isreg() and not member.issparse():
-                members[_inside(member.name)] = (member.offset_data, member.size)
-    except InputError:
-        raise
-    except Exception as error:  # tarfile may raise any exception for a damaged archive
-        message = f"the tar archive is damaged ({printable(str(error))}); the files after the damage are lost"
-        losses = (Loss("torn", 1, message),)
-    if identity is not None:
-        _last = (identity, members, losses)
-    return members, losses
-
-
-def _identity(source: Source) -> _Identity | None:
-    """Return what a file has in common with itself only; None if the source is no file of its own."""
-    try:
-        stat = source.path.stat()
-    except OSError:
-        return None
-    return source.path, source.size, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 class Archive:
@@ -70,14 +36,26 @@ class Archive:
         self.path = source.path
         self.taken: set[str] = set()
         self._source = source
-        self._members: _Members = {}
+        self._members: dict[str, tuple[int, int] | ZipMember] = {}
         self.losses = source.losses
         if source.head.startswith(ZIP):
             members = zip_members(source) or {}
             self._members = {_inside(name): member for name, member in members.items()}
             return
-        self._members, torn = _members(source)
-        self.losses += torn
+        try:
+            for number, member in enumerate(Tar(Readable(source)), 1):
+                if number > MOST_MEMBERS:
+                    raise InputError(
+                        f"{printable(str(source.path))}: the tar archive has more than {MOST_MEMBERS:,} files, as no "
+                        "recording has; unpack it, and open the files of one recording"
+                    )
+                if member.isreg() and not member.issparse():
+                    self._members[_inside(member.name)] = (member.offset_data, member.size)
+        except InputError:
+            raise
+        except Exception as error:  # tarfile may raise any exception for a damaged archive
+            message = f"the tar archive is damaged ({printable(str(error))}); the files after the damage are lost"
+            self.losses += (Loss("torn", 1, message),)
 
     @staticmethod
     def is_one(source: Source) -> bool:

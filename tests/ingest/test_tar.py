@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import random
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import androstep_analysis as androstep
+from androstep_analysis import capture
+from androstep_analysis.common.errors import InputError
 from androstep_analysis.common.tar import Tar
+from androstep_analysis.ingest import archive
 
 TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
 
@@ -45,41 +46,15 @@ def test_a_header_whose_checksum_does_not_fit_is_damage(at: int, byte: bytes) ->
         list(Tar(io.BytesIO(bytes(header) + bytes(1024))))
 
 
-def listed(members: Iterator[tarfile.TarInfo]) -> tuple[list[tuple[str, int, int]], bool]:
-    """Return the members before the damage, and whether there is damage."""
-    found = []
-    try:
-        for one in members:
-            found.append((one.name, one.size, one.offset_data))
-    except tarfile.TarError:
-        return found, True
-    return found, False
-
-
-def test_an_archive_that_ends_early_has_the_members_of_tarfile() -> None:
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
-        for number, size in enumerate((0, 0, 0, 700, 0, 0, 512, 0)):
-            member = tarfile.TarInfo(f"{number}")
-            member.size = size
-            archive.addfile(member, io.BytesIO(bytes(size)))
-    for end in range(512, len(content.getvalue()), 128):
-        cut = content.getvalue()[:end]
-        expected = listed(iter(tarfile.open(fileobj=io.BytesIO(cut))))  # noqa: SIM115
-        assert listed(iter(Tar(io.BytesIO(cut)))) == expected, end
-
-
-@pytest.mark.filterwarnings("ignore::androstep_analysis.LossWarning")
-def test_an_archive_is_listed_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each kind of input is recognised by itself."""
-    path, read = tmp_path / "lists.tar", []
-    whole = Tar.__iter__
-    monkeypatch.setattr(Tar, "__iter__", lambda tar: read.append(tar) or whole(tar))
-    for nr_rows in (1, 2):
-        rows = "timestamp,process,device,rw_flag,sector,size\n" + "1.5,a-7,1048577,W,8,16\n" * nr_rows
-        with tarfile.open(path, "w") as archive:
-            member = tarfile.TarInfo("list.csv")
-            member.size = len(rows)
-            archive.addfile(member, io.BytesIO(rows.encode()))
-        assert androstep.open(path).about["rows"]["requests"] == nr_rows
-        assert len(read) == nr_rows
+@pytest.mark.parametrize("packed", ["", ":gz"])
+def test_an_archive_of_countless_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str) -> None:
+    path = tmp_path / "many.tar"
+    with tarfile.open(path, f"w{packed}") as made:  # type: ignore[call-overload]
+        for number in range(3):
+            made.addfile(tarfile.TarInfo(f"trace{number}.txt"))
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
+    with pytest.raises(InputError, match="none of the 3 files"):
+        capture.open(path)
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 2)
+    with pytest.raises(InputError, match="more than 2 files, as no recording has; unpack it"):
+        capture.open(path)
