@@ -765,6 +765,8 @@ def test_metadata_may_be_of_others_than_the_process_that_writes_it_back(block_ty
     ]  # fmt: skip
     names = {row[3:] for row in answer(owned(written, events, lost_events=1))}
     assert names == {("app5", 1, "inferred"), ("app2", 1, "inferred"), ("app7", 1, "inferred")}
+    without_flag = owned(written.with_columns(meta=pl.lit(False)), events)  # as mkfs writes
+    assert {row[3:] for row in answer(without_flag)} == names
     read = written.with_columns(op=pl.lit("read").cast(schema.enum("io", "op")))
     assert set(owned(read, events)["owner_via"]) == {"submitter"}
 

@@ -76,7 +76,8 @@ def not_of_bystanders(pieces: pl.DataFrame, journals: Transactions, lost: Losses
     """Return the pieces; metadata that a process wrote back without having changed any has no owner.
 
     sync and umount write back what others changed. A process that changed metadata has a handle, unless events are
-    missing; what it writes back stays inferred.
+    missing; what it writes back stays inferred. Requests with such blocks have REQ_META (`set_buffer_meta` in
+    fs/ext4/ext4_jbd2.c); mkfs and fsck, which have no handles, write without it.
     """
     changes = journals.changes
     if changes.is_empty() or lost.touching("fs_events"):
@@ -85,7 +86,7 @@ def not_of_bystanders(pieces: pl.DataFrame, journals: Transactions, lost: Losses
     pieces = pieces.with_columns(process=_PROCESS).join(
         changed, on=["part_dev", "process"], how="left", maintain_order="left"
     )
-    is_metadata = pl.col("meta").fill_null(False) | pl.col("block_type").is_in(["metadata", "directory"])
+    is_metadata = pl.col("meta").fill_null(pl.col("block_type").is_in(["metadata", "directory"]))
     is_metadata &= (pl.col("op") == "write") & pl.col("part_dev").is_in(changed["part_dev"].implode())
     is_of_others = is_metadata & (pl.col("owner_via") == "inferred") & pl.col("has_changed").is_null()
     unknown = {"owner_count": pl.lit(0, pl.Int32), "owner_via": pl.lit("unknown").cast(schema.enum("io", "owner_via"))}
