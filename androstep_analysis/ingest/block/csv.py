@@ -387,10 +387,10 @@ def parse(
             *truncated,
             *clock.set_back(totals, is_moved=False),
             *totals.refused[lines.LINES].losses("rows of the table"),
-            *_repeated(native.library().block_csv_repeats(handle), totals.events, repeat_ns),
+            *_repeated(_library().block_csv_repeats(handle), totals.events, repeat_ns),
             *_rounded(totals.rounded),
-            *_negative(native.library().block_csv_negative(handle)),
-            *_deviceless(native.library().block_csv_deviceless(handle)),
+            *_negative(_library().block_csv_negative(handle)),
+            *_deviceless(_library().block_csv_deviceless(handle)),
             *_numbered(columns, hosts),
             *(_assumed(columns, preset) if preset and preset.is_plain and header == NO_HEADER else ()),
         ),
@@ -408,7 +408,7 @@ def _reader(
     has_more = columns.columns[-1] == "..."
     actions = schema.table("block_events").column("action").values
     start = "issue" if any(word.startswith("wait:") for word in columns.columns) else columns.start
-    handle: int = native.library().block_csv_new(
+    handle: int = _library().block_csv_new(
         names.handle,
         hosts.handle,
         ord(columns.separator),
@@ -419,11 +419,11 @@ def _reader(
         actions.index(start),
     )
     reader = lines.Reader(handle, spool, ("block_events",), names)
-    weakref.finalize(reader, native.library().block_csv_free, handle)
+    weakref.finalize(reader, _library().block_csv_free, handle)
     for cell in columns.cells():
-        native.library().block_csv_cell(handle, *cell)
+        _library().block_csv_cell(handle, *cell)
     for word, letters in columns.operations().items():
-        native.library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
+        _library().block_csv_operation(handle, word.encode(), len(word.encode()), letters.encode(), len(letters))
     return reader, handle
 
 
@@ -505,3 +505,6 @@ def _negative(count: int) -> tuple[Loss, ...]:
 def _deviceless(count: int) -> tuple[Loss, ...]:
     message = f"{count} rows do not state their device; it is 0:{_UNKNOWN_MINOR} here"
     return (Loss("deviceless", count, message, ()),) if count else ()
+
+
+_library = native.library
