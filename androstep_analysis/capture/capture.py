@@ -315,7 +315,7 @@ class Capture:
         Examples
         --------
         >>> capture.table("requests", as_="pandas").shape
-        (4555, 26)
+        (4555, 27)
         """
         rows = self.tables[name]
         if as_ == "polars":

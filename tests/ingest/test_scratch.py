@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +18,6 @@ from support.tree import ROOT
 from androstep_analysis import capture
 from androstep_analysis.common import scratch
 from androstep_analysis.common.scratch import Scratch
-from androstep_analysis.ingest import Spool
 
 TRACE = ROOT / "tests/data/perfetto_generic.dat.xz"
 
@@ -91,18 +89,15 @@ def test_one_at_work_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("make", [lambda: Spool(), lambda: Scratch(Path(os.environ["TMPDIR"]), "spool")])
-def test_a_killed_spool_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[], object]) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    code = "import os, signal; from androstep_analysis.ingest import Spool; s = Spool(); os.kill(os.getpid(), 9)"
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    made = f"from pathlib import Path; left = Scratch(Path({str(tmp_path)!r}), 'spool')"
+    code = f"import os; from androstep_analysis.common.scratch import Scratch; {made}; os.kill(os.getpid(), 9)"
     subprocess.run([sys.executable, "-c", code], check=False)
     [left] = tmp_path.iterdir()
     (left / "rows.parquet").write_bytes(b"x" * 5000)
-    made = make()
+    scratch = Scratch(tmp_path, "spool")
     assert not left.exists()
-    assert len(names(tmp_path)) == 1
-    del made
+    assert names(tmp_path) == [scratch.path.name]
 
 
 def test_what_only_looks_like_one_is_kept(tmp_path: Path) -> None:
