@@ -502,6 +502,7 @@ def test_clicked_through_in_jupyterlab(tmp_path: Path) -> None:
         # Shared, deleted, and opened again.
         tab("History")
         listed.select_option(index=0)
+        expect(page.get_by_role("heading", name="Comparison")).to_have_count(0)  # the kernel knows the selection
         page.get_by_role("button", name="Share as files").click()
         with page.expect_download() as download:
             page.get_by_role("link", name=".tar.xz").click()
