@@ -65,10 +65,10 @@ cppcheck:
 	@$(BIN)/cppcheck --quiet --std=c11 -Iprobes -I$(NATIVE) --enable=warning,performance,portability --inline-suppr \
 	  --error-exitcode=1 $(C_FILES)
 
-# A thread of polars for each process: three processes keep two processors busy.
+# A thread of polars for each process: four processes keep two processors busy, as tests also wait.
 pytest: export POLARS_MAX_THREADS := 1
 pytest: setup build/.test-programs probes-tests
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not prove"
+	$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not prove"
 
 # tests/house/test_sanitized.py runs those that are left out here, in a library with the sanitizers.
 prove: setup build/.prove-programs probes-prove
