@@ -54,7 +54,7 @@ def files(
     the previous file of the number and the last event, and on `doubtful` devices without events of creation.
     """
     events = entries.events.filter(~pl.col("dev").is_in(list(doubtful)))
-    events = _with_incarnations(events, incarnations(events, lifetimes, lost or Losses()))
+    events = _with_incarnations(events, incarnations(events, lifetimes, lost or Losses(), snapshot_files))
     moves = _moves(events)
     before = _places_before(snapshot_files, events)
     ups = pl.concat([_places(moves), before.filter("is_dir").drop("is_dir")], how="diagonal_relaxed")
@@ -102,13 +102,16 @@ def contradicted(files: pl.DataFrame) -> int:
     return files.filter(has_names_only & (pl.col("source") == "tracepoint")).height
 
 
-def incarnations(events: pl.DataFrame, lifetimes: pl.DataFrame, lost: Losses) -> pl.DataFrame:
+def incarnations(
+    events: pl.DataFrame, lifetimes: pl.DataFrame, lost: Losses, snapshot_files: Sequence[pl.DataFrame] = ()
+) -> pl.DataFrame:
     """Return dev, ino, generation and incarnation of the inodes in `Entries.events`, as far as these are certain.
 
     Each generation is a later lifetime of its number than the generation before. This and its times give its earliest
-    and its latest possible lifetime. It is certain if the two are the same.
+    and its latest possible lifetime. It is certain if the two are the same. A file that was there before the recording
+    has its generation in `snapshot_files`.
     """
-    bounds = _bounds(events)
+    bounds = _bounds(events, _generations_before(snapshot_files, lifetimes))
     known = _ranked(lifetimes, bounds)
     first_to_end = known.select(*NUMBER, "ends_ns", earliest="rank").sort("ends_ns", maintain_order=True)
     last_to_begin = known.select(*NUMBER, "begins_ns", latest="rank").sort("begins_ns", maintain_order=True)
@@ -148,8 +151,16 @@ def _ranked(lifetimes: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _bounds(events: pl.DataFrame) -> pl.DataFrame:
-    """Return dev, ino and generation of all inodes in the events, and `order` of the first event.
+def _generations_before(snapshot_files: Sequence[pl.DataFrame], lifetimes: pl.DataFrame) -> pl.DataFrame:
+    """Return dev, ino and generation of the files in the trace that are older than it, if all snapshots agree."""
+    older = lifetimes.filter(pl.col("incarnation") == 0, pl.col("created_ns").is_null())
+    files = pl.concat([schema.empty("files"), *snapshot_files]).join(older, on=FILE, how="semi")
+    generations = files.select(*NUMBER, "generation").drop_nulls().unique()
+    return generations.filter(pl.len().over(NUMBER) == 1)
+
+
+def _bounds(events: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Return dev, ino and generation of all inodes in the events and `before` them, and `order` of the first event.
 
     `after_ns` is before the last event, `until_ns` after the first, and `last_ns` after the last, as far as known.
     """
@@ -157,6 +168,8 @@ def _bounds(events: pl.DataFrame) -> pl.DataFrame:
         events.select("dev", "order", "begin_ns", "end_ns", ino=f"{which}ino", generation=f"{which}generation")
         for which in ("", "parent_", "new_parent_")
     ]
+    always = {"order": pl.lit(_BEFORE, pl.Int64), "begin_ns": pl.lit(None, pl.Int64), "end_ns": pl.lit(_ALWAYS)}
+    parts.append(before.with_columns(**always).select(parts[0].columns))
     return (
         pl.concat(parts)
         .drop_nulls(["ino", "generation"])
