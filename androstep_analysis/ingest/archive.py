@@ -15,7 +15,7 @@ from androstep_analysis.ingest.source import Source
 ZIP = b"PK\x03\x04"
 
 MOST_MEMBERS: Final = 1 << 16
-"""Maximum number of files in a tar archive. Recordings have tens of files; listing a forged million takes a minute."""
+"""Maximum number of members of a tar archive. Recordings have tens; listing 300,000 takes some seconds."""
 
 
 def _inside(name: str) -> str:

@@ -29,7 +29,7 @@ class Matched:
         self.seen = tasks.Seen()
         self._spool = spool
         self._lines = 0
-        self._spans: list[int] = []
+        self._span: list[int] = []
         self.nr_unreadable = 0
         self.first_unreadable: tuple[int, str] = (0, "")
 
@@ -59,7 +59,8 @@ class Matched:
     def count(self, names: pl.Series, times: pl.Series) -> None:
         """Count events by name, and extend the span of the recording to their times."""
         self.events.update(dict(names.value_counts().rows()))
-        self._spans += [time for time in (times.min(), times.max()) if isinstance(time, int)]
+        known = [*self._span, *(time for time in (times.min(), times.max()) if isinstance(time, int))]
+        self._span = [min(known), max(known)] if known else []
 
     def unreadable(self, what: str) -> tuple[Loss, ...]:
         """Return the refused lines as a `Loss`; nothing if there are none."""
@@ -73,7 +74,7 @@ class Matched:
         return Staging(
             format=name,
             events={event: count for event, count in sorted(self.events.items()) if count},
-            first_ns=min(self._spans, default=None),
-            last_ns=max(self._spans, default=None),
+            first_ns=min(self._span, default=None),
+            last_ns=max(self._span, default=None),
             **others,
         )

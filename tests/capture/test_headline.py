@@ -331,8 +331,8 @@ def test_a_recording_without_requests_is_never_called_complete(tmp_path: Path) -
 def test_a_file_is_named_for_the_calls_that_began_in_the_recording(state: str, files: str | None) -> None:
     calls = made.table("syscalls", [{"call": "chdir", "state": state, "path": "/a"}])
     tables = {name: table.collect() for name, table in made.capture().tables.items()}
-    told = headline.of(made.of_tables(tables | {"syscalls": calls}))
-    assert {one.about: str(one) for one in told.sentences}.get("files") == files
+    found = headline.of(made.of_tables(tables | {"syscalls": calls}))
+    assert {one.about: str(one) for one in found.sentences}.get("files") == files
 
 
 @pytest.mark.parametrize(

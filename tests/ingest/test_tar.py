@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,12 +48,15 @@ def test_a_header_whose_checksum_does_not_fit_is_damage(at: int, byte: bytes) ->
         list(Tar(io.BytesIO(bytes(header) + bytes(1024))))
 
 
-@pytest.mark.parametrize("packed", ["", ":gz"])
-def test_an_archive_of_countless_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str) -> None:
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_an_archive_of_countless_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compress: Callable[[bytes], bytes]
+) -> None:
     path = tmp_path / "many.tar"
-    with tarfile.open(path, f"w{packed}") as made:  # type: ignore[call-overload]
+    with tarfile.open(path, "w") as made:
         for number in range(3):
             made.addfile(tarfile.TarInfo(f"trace{number}.txt"))
+    path.write_bytes(compress(path.read_bytes()))
     monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
     with pytest.raises(InputError, match="none of the 3 files"):
         capture.open(path)

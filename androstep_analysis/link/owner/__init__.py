@@ -159,7 +159,7 @@ class Owners:
             pieces = pieces.with_columns(is_changed=False)
         if self._lost.touching("fs_events"):
             pieces = submitters.infer_after_losses(pieces, self._devices, self._lost)
-        pieces = handles.not_of_bystanders(pieces, self.transactions, self._lost)
+        pieces = handles.without_uninvolved_owners(pieces, self.transactions, self._lost)
         return handles.owned(pieces.drop("at", "is_pageless", "is_changed"), self.transactions, self._lost)
 
     def _modified(self, written: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:

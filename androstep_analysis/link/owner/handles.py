@@ -72,7 +72,7 @@ def owned(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.Data
     return pl.concat([pieces.filter(~is_journal.fill_null(False)), named])
 
 
-def not_of_bystanders(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.DataFrame:
+def without_uninvolved_owners(pieces: pl.DataFrame, journals: Transactions, lost: Losses) -> pl.DataFrame:
     """Return the pieces; metadata that a process wrote back without having changed any has no owner.
 
     sync and umount write back what others changed. A process that changed metadata has a handle, unless events are
